@@ -1,4 +1,4 @@
-//! Applications: a table of keys for each, and what the keys `size` and `app` of a flow become.
+//! Applications: their tables of keys, and the resolution of a flow's `size` and `app`.
 
 use std::ops::RangeInclusive;
 

@@ -1,14 +1,14 @@
-//! Diagnostics: the place, the problem, and the values accepted.
+//! Diagnostics: location, problem and accepted values.
 
 use std::fmt;
 
 use narrows_cc::Nanos;
 use serde::{Deserialize, Serialize};
 
-/// The place of a value in the text.
+/// The location of a value in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// Not known (JSON carries no places).
+    /// Unknown: JSON values have no location.
     Unknown,
     /// At this byte of the text.
     Text(usize),
@@ -72,7 +72,7 @@ impl From<ScenarioError> for Warning {
     }
 }
 
-/// A problem under construction: each caller adds its part of the key, and the first that knows the place
+/// A diagnostic under construction: callers prefix their part of the key, and the first that knows the location
 /// sets it.
 #[derive(Clone, Debug)]
 pub(crate) struct Diagnostic(Box<Inner>);
@@ -91,7 +91,7 @@ impl Diagnostic {
         Self(Box::new(Inner { at: None, key: key.into(), message: message.into(), accepted: None }))
     }
 
-    /// A key that must be stated and is not.
+    /// A missing key.
     pub(crate) fn missing(key: &str) -> Self {
         Self::new(key, "this key is missing")
     }
@@ -102,7 +102,7 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the place, unless it is known already.
+    /// Sets the location, unless one is set.
     pub(crate) fn at(mut self, location: Location) -> Self {
         self.0.at.get_or_insert(location);
         self
@@ -117,7 +117,7 @@ impl Diagnostic {
         self
     }
 
-    /// Converts to the public error. `locate` finds the place of a key, if none is set.
+    /// Converts to the public error. `locate` finds the location of a key, if none is set.
     pub(crate) fn report(self, name: &str, text: &str, locate: impl FnOnce(&str) -> Location) -> ScenarioError {
         let Inner { at, key, message, accepted } = *self.0;
         let location = at.unwrap_or_else(|| locate(&key));
@@ -137,7 +137,7 @@ impl Diagnostic {
     }
 }
 
-/// The error about `key`: the problem and the accepted values.
+/// The error about `key`, with the problem and the accepted values.
 pub(crate) fn refuse<T>(
     key: impl Into<String>,
     message: impl Into<String>,
@@ -146,7 +146,7 @@ pub(crate) fn refuse<T>(
     Err(Diagnostic::new(key, message).accepted(accepted))
 }
 
-/// The dotted key of `name` in `table`; no table stands for the top of the text.
+/// The dotted key of `name` in `table`; an empty table is the top of the text.
 pub(crate) fn key_in(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }
@@ -183,7 +183,7 @@ pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item 
     Diagnostic::new("", message).accepted(known.collect::<Vec<_>>().join(", "))
 }
 
-/// The name that `found` was probably meant to be.
+/// The known name nearest to `found`, if it is near enough to be a slip.
 fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = found.chars().count();
     let allowed = (1 + length / 4).min(length.saturating_sub(1));

@@ -1,4 +1,4 @@
-//! Every effective option of a scenario, and where it comes from.
+//! Every effective option of a scenario, and its origin.
 
 mod flow;
 
@@ -21,7 +21,7 @@ pub struct Row {
     pub key: String,
     /// Its value, as a scenario spells it.
     pub value: Value,
-    /// The same in units of the run, where the value depends on others: the bytes of `1bdp`.
+    /// The value in units of the run, if it depends on others: the bytes of `1bdp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved: Option<String>,
     /// Its origin: `default`, `profile NAME`, `command line`, `[sweep]`, the table that states it such as `[tcp]`,
@@ -76,7 +76,7 @@ pub struct Explanation {
     pub flows: Vec<FlowOptions>,
 }
 
-/// What the origin of a value is found in.
+/// The texts in which origins are looked up.
 pub(crate) struct Origins<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) text: &'a str,
@@ -84,12 +84,12 @@ pub(crate) struct Origins<'a> {
 }
 
 impl Origins<'_> {
-    /// Whether the scenario states this key.
+    /// The stated value of a key.
     fn stated(&self, key: &str) -> Option<&Tree> {
         key.split('.').try_fold(self.tree, |here, segment| here.child(segment))
     }
 
-    /// The row of a key that the table `table` states.
+    /// The row of a stated key.
     fn row(&self, name: &str, value: Value, key: &str, at: Location) -> Row {
         let table = match key.split('.').next() {
             Some(list @ ("flows" | "links")) => format!("[[{list}]]"),
@@ -109,7 +109,7 @@ impl Origins<'_> {
         Row { key: name.to_owned(), value, resolved: None, from, line }
     }
 
-    /// The row of `name`, stated at the first of `keys` that the scenario has, otherwise from `otherwise`.
+    /// The row of `name`, from the first of `keys` that the scenario states, else with the origin `otherwise`.
     fn option(&self, name: &str, value: Value, keys: &[String], otherwise: &str) -> Row {
         match keys.iter().find_map(|key| self.stated(key).map(|tree| (key, tree.at))) {
             Some((key, at)) => self.row(name, value, key, at),
@@ -140,7 +140,7 @@ pub(crate) fn explain(scenario: &Scenario, plan: &Plan, origins: &Origins<'_>) -
     })
 }
 
-/// Defaults of the keys of `[network]` that a scenario may omit; `None` where the network has no such thing.
+/// Defaults of the keys of `[network]` that a scenario may omit; `None` if a key does not apply.
 fn unstated(network: &Network, kind: NetworkKind, key: &str) -> Option<&'static str> {
     let access = network.access_rate.is_some();
     let dumbbell = kind == NetworkKind::Dumbbell;

@@ -18,7 +18,7 @@ use crate::schema::table::first_stated;
 use crate::schema::{Arrivals, Scenario};
 use crate::tcp;
 
-/// Most flows of a run; more are certainly a mistake.
+/// Greatest number of flows in a run; more are certainly a mistake.
 pub(crate) const MAX_FLOWS: u64 = 100_000;
 
 /// Header bytes of a full DCCP data packet: IP, DCCP and its usual options.

@@ -9,7 +9,7 @@ use crate::quantity;
 use crate::schema::class::Class;
 use crate::schema::value::Protocol;
 
-/// Properties of a connection for the matching of classes.
+/// Properties by which a connection matches classes.
 pub(crate) struct Member<'a> {
     /// Its own label, and the label of its entry.
     pub(crate) labels: [&'a str; 2],
@@ -26,7 +26,7 @@ pub(crate) struct Place<'a> {
     pub(crate) rtt: Nanos,
     /// A full packet.
     pub(crate) packet: Bytes,
-    /// All connections in order, for the matching of classes.
+    /// All connections, in order.
     pub(crate) members: Vec<Member<'a>>,
 }
 
@@ -87,7 +87,7 @@ impl Reader<'_> {
         };
         let parents: Vec<_> = self.classes.iter().enumerate().map(parent).collect::<Result<_, _>>()?;
         for (number, class) in self.classes.iter().enumerate() {
-            // More steps than classes: the ancestors form a circle.
+            // At most as many steps as classes, because ancestors may form a circle.
             let above = std::iter::successors(parents[number], |&above| parents[above]);
             let mut steps = above.take(self.classes.len());
             if steps.any(|above| above == number) {

@@ -13,7 +13,7 @@ use crate::schema::{Flow, Protocol, Scenario};
 pub(crate) struct Identity {
     tuple: FiveTuple,
     negotiation: NegotiationConfig,
-    /// No content is stated: each connection is a transmission of its own.
+    /// A content is stated; otherwise each connection is a separate transmission.
     stated: bool,
 }
 
@@ -22,9 +22,9 @@ const SENDERS: u32 = 10 << 24;
 const RECEIVERS: u32 = (10 << 24) | (128 << 16);
 /// The default port of receivers.
 const PORT: u16 = 5001;
-/// The first port of senders, and how many there are (RFC 6335 section 6).
+/// The first port of senders (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
-/// First number of unstated contents.
+/// The first content number of flows that state none.
 const OWN_CONTENT: u32 = 1 << 31;
 
 fn address(key: String, text: &str) -> Result<u32, Diagnostic> {

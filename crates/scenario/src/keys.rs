@@ -14,8 +14,8 @@ pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Diagnostic>
     }
 }
 
-/// Resolves the limit of a queue. `place` describes the link, `rtt` is the RTT of a BDP, `packet` the largest
-/// packet.
+/// Resolves the limit of a queue. `place` describes the link in messages, `rtt` is the RTT of a BDP, and `packet` the
+/// largest packet.
 pub(crate) fn limit(
     key: &str,
     place: &str,
@@ -33,13 +33,12 @@ pub(crate) fn limit(
         BufferSize::Bytes(bytes) => Limit::Bytes(bytes),
         BufferSize::Time(time) => Limit::Time(time),
     };
-    let refuse =
-        |message: String| refuse(key, message, format!("a buffer of at least one packet of {} B", packet.as_u64()));
+    let accepted = format!("a buffer of at least one packet of {} B", packet.as_u64());
     match limit {
         Limit::Bytes(bytes) if bytes < packet => {
-            refuse(format!("`{buffer}` is {} B {place}, less than a packet", bytes.as_u64()))
+            refuse(key, format!("`{buffer}` is {} B {place}, less than a packet", bytes.as_u64()), accepted)
         }
-        Limit::Packets(0) | Limit::Time(Nanos::ZERO) => refuse(format!("`{buffer}` holds no packet")),
+        Limit::Packets(0) | Limit::Time(Nanos::ZERO) => refuse(key, format!("`{buffer}` holds no packet"), accepted),
         limit => Ok(limit),
     }
 }

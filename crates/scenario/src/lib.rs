@@ -3,6 +3,7 @@
 //! A scenario is TOML, or JSON of the same keys. [`expand`] reads it, applies overrides, spreads `[sweep]` and
 //! `repeat` into runs, and checks them; [`resolve`] turns one run into a [`Plan`]. A diagnostic names the file,
 //! the line, the key, the problem and the values accepted.
+#![allow(clippy::result_large_err, reason = "errors occur once per command, and callers print their fields")]
 
 use std::collections::BTreeSet;
 
@@ -93,7 +94,6 @@ pub struct Run {
 ///
 /// # Errors
 /// If any run is invalid.
-#[allow(clippy::result_large_err)] // once per command, and its fields are what callers print
 pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Run>, ScenarioError> {
     let mut all = Vec::new();
     let mut swept_seeds = BTreeSet::new();
@@ -108,7 +108,7 @@ pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec
     Ok(all)
 }
 
-/// Rejects a seed that two points of a sweep of seeds have, each with `repeat` seeds: its run would count twice.
+/// Rejects a seed that two points of a sweep of seeds share: its run would count twice.
 fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) -> Result<(), Diagnostic> {
     for run in runs {
         let rest = run.point.iter().filter(|(key, _)| key != SEED).cloned().collect();
@@ -123,8 +123,7 @@ fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) 
 /// The swept keys of a point with their values.
 type Point<'a> = &'a [(String, String)];
 
-/// Calls `each` for every point: with its swept keys, its text, the number of points, and the files read so far.
-#[allow(clippy::result_large_err)] // as `expand`
+/// Calls `each` for every point with its swept keys, its text, the number of points, and the files read so far.
 fn points(
     source: &Source<'_>,
     overrides: &[(String, String)],
@@ -162,7 +161,6 @@ fn named(source: &Source<'_>, tree: &Tree) -> Result<Scenario, Diagnostic> {
 ///
 /// # Errors
 /// If any point is invalid.
-#[allow(clippy::result_large_err)] // once per command
 pub fn explain(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Explanation>, ScenarioError> {
     let mut all = Vec::new();
     points(source, overrides, |point, tree, _, traces| {
@@ -222,7 +220,7 @@ fn report(diagnostic: Diagnostic, name: &str, text: &str, tree: Option<&Tree>) -
     diagnostic.report(name, text, |key| tree.map_or(Location::Unknown, |tree| tree.location(key)))
 }
 
-/// Reads a scenario that was serialised before; `Deserialize` of [`Scenario`] reads text with places only.
+/// Reads a serialised scenario; `Deserialize` of [`Scenario`] accepts only values with locations.
 ///
 /// # Errors
 /// If a key or value is invalid.
@@ -235,7 +233,6 @@ pub fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Scenario, D::E
 ///
 /// # Errors
 /// If the scenario is invalid.
-#[allow(clippy::result_large_err)] // once per run
 pub fn resolve(scenario: &Scenario, seed: u64, files: &dyn Files) -> Result<Plan, ScenarioError> {
     resolve::resolve(scenario, seed, files, &mut Traces::default())
         .map(|resolved| resolved.plan)
@@ -268,13 +265,12 @@ pub fn schema_json() -> String {
     }
 }
 
-/// Names of the scenario's files.
+/// Names of the files that the network and its links state.
 fn files<'a>(common: &'a Option<String>, own: impl Iterator<Item = &'a Option<String>>) -> Vec<&'a str> {
     std::iter::once(common).chain(own).flatten().map(String::as_str).collect()
 }
 
 /// Parses a table and reads it.
-#[allow(clippy::result_large_err)] // once per command
 fn read_table<T>(
     name: &str,
     text: &str,
@@ -288,7 +284,6 @@ fn read_table<T>(
 ///
 /// # Errors
 /// If a key or value is invalid.
-#[allow(clippy::result_large_err)] // once per command
 pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioError> {
     read_table(name, text, |tree| DatagramFlow::deserialize(Reader(tree))?.plan())
 }
@@ -297,7 +292,6 @@ pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioErr
 ///
 /// # Errors
 /// If a key or value is invalid.
-#[allow(clippy::result_large_err)] // once per command
 pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioError> {
     read_table(name, text, |tree| {
         let stated = TextOr::<schema::choice::Radio>::deserialize(Reader(tree))?;
@@ -322,7 +316,7 @@ fn id_of(version: &str, scenario: &Scenario, traces: &Traces) -> String {
     eat(version.as_bytes());
     eat(&scenario.seed.to_le_bytes());
     eat(json.as_bytes());
-    // Generated paths need no hash of their own: the scenario contains their settings.
+    // Generated paths are not hashed: the scenario contains their settings.
     let (network, links) = (&scenario.network, &scenario.links);
     let capacity = files(&network.capacity_trace, links.iter().map(|link| &link.capacity_trace));
     let loss = files(&network.loss_trace, links.iter().map(|link| &link.loss_trace));

@@ -1,4 +1,4 @@
-//! Models of random loss: a table of keys for each, and what they become.
+//! Models of random loss: their tables of keys, and the resolution.
 
 use narrows_net::config;
 use schemars::JsonSchema;

@@ -82,7 +82,7 @@ pub(crate) fn scheme(
     Ok((entry, params))
 }
 
-/// The parameters of a scheme with these values, as texts by name, in place of the defaults.
+/// The parameters of a scheme: its defaults, overridden by these texts by name.
 ///
 /// # Errors
 /// The first value that is refused: the problem and what is accepted.
@@ -90,7 +90,7 @@ pub fn settings(entry: &schemes::Entry, values: &[(String, String)]) -> Result<P
     in_place_of_defaults(entry.info.name, entry.info.params, values)
 }
 
-/// The parameters of a router algorithm, as [`settings`] of a scheme.
+/// The parameters of a router algorithm, like [`settings`] of a scheme.
 ///
 /// # Errors
 /// The first value that is refused: the problem and what is accepted.
@@ -116,7 +116,7 @@ fn in_place_of_defaults(
 
 /// Turns `literal` on, if it is among the parameters.
 pub(crate) fn follow_print(params: &mut Params) {
-    // A scheme without a printed form differs in nothing.
+    // Fails for a scheme without a printed form, which has no such parameter.
     let _ = params.set(LITERAL.name, 1.0);
 }
 

@@ -1,4 +1,4 @@
-//! Deserializes Rust values from a [`Tree`]; every error carries its key and place.
+//! Deserializes Rust values from a [`Tree`]; every error carries key and location.
 
 mod error;
 mod kind;
@@ -36,7 +36,7 @@ impl Reader<'_> {
 }
 
 impl<'a> Reader<'a> {
-    /// The kind of a table that has one of `names`.
+    /// The kind of a table: one of `names`.
     fn kind(&self, names: &'static [&'static str]) -> Result<&'a str, Diagnostic> {
         let Some(kind) = self.0.get("kind") else {
             return Err(Diagnostic::missing("kind").accepted(names.join(", ")));

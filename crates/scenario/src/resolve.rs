@@ -25,7 +25,7 @@ use crate::topology::{OneWayLink, Route, Topology};
 use crate::transport;
 use crate::unused;
 
-/// Most samples of each series; more are certainly a mistake and would fill a disk.
+/// Greatest number of samples per series; more are certainly a mistake and would fill a disk.
 const MAX_SAMPLES: u64 = 10_000_000;
 
 /// The plan of a run, and warnings about it.
@@ -124,7 +124,7 @@ pub(crate) fn resolve(
         routers.for_each(|router| params::follow_print(&mut router.params));
     }
     let mut controller = link::controller(scenario.network.controller.as_ref())?;
-    // A switch that follows the print has a controller that does.
+    // A switch in printed form has a controller in printed form.
     controller.printed =
         links.iter().filter_map(|link| link.router.as_ref()).any(narrows_routers::RouterConfig::is_literal);
     let plan = Plan {
@@ -318,7 +318,7 @@ fn connection(flow: &Flow, entry: &FlowEntry, first: &FlowPlan, number: usize) -
     }
 }
 
-/// Adds a flow, with its own access links if the scenario has some. Subflows share those of the first one,
+/// Plans a flow and adds its access links, if the scenario has some. Subflows share those of the previous subflow,
 /// `before`.
 fn flow_plan(
     network: &Network,

@@ -36,7 +36,7 @@ pub(crate) fn keys_of_items(list: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Where a key belongs that a scenario does not have at its top: `flows.rtt` for `rtt`.
+/// The table of a key that is misplaced at the top of a scenario: `flows.rtt` for `rtt`.
 pub(crate) fn place_of(key: &str) -> Option<String> {
     let tables = [("flows", table::names::<Flow>()), ("network", table::names::<Network>())];
     let (table, _) = tables.into_iter().find(|(_, keys)| keys.contains(&key))?;

@@ -3,7 +3,7 @@
 use crate::diagnostic::{COMMAND_LINE, Diagnostic, Location, ScenarioError};
 use crate::tree::{KeyValue, Node, Tree, names_in};
 
-/// Most runs of a sweep; more are certainly a mistake.
+/// Greatest number of runs of a sweep; more are certainly a mistake.
 pub(crate) const MAX_RUNS: u64 = 100_000;
 
 /// One value of an axis: its label, and the keys that it sets.
@@ -13,7 +13,7 @@ struct Choice {
     sets: Vec<Setting>,
 }
 
-/// A dotted key, its place, and its value.
+/// A dotted key, its location, and its value.
 #[derive(Clone, Debug)]
 struct Setting {
     key: String,
@@ -70,8 +70,7 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Rejects an axis over all items of a list if every item has a value of its own: the axis would have no
-    /// effect.
+    /// Rejects an axis over all items of a list if each item has a separate value: the axis would have no effect.
     fn check_runs(&self, axis: &Axis) -> Result<(), Diagnostic> {
         let Some((list, key)) = axis.name.split_once('.') else { return Ok(()) };
         let Some(Node::List(items)) = self.base.get(list).map(|entry| &entry.value.node) else {
@@ -210,8 +209,8 @@ fn check_sweepable(key: &str, at: Location) -> Result<(), Diagnostic> {
     }
 }
 
-/// Whether setting `key` replaces the value at `other`: an equal key or one below it, also for a single item
-/// if `key` covers all items of a list.
+/// Whether setting `key` replaces the value at `other`, which equals `key` or lies below it. A list without an index
+/// covers each of its items.
 fn undoes(key: &str, other: &str) -> bool {
     let mut rest = key.split('.').peekable();
     for segment in other.split('.') {
@@ -225,13 +224,12 @@ fn undoes(key: &str, other: &str) -> bool {
     rest.peek().is_none()
 }
 
-/// Like [`undoes`], for an `other` outside the value of `key`.
+/// Like [`undoes`], but not for a key below `key`.
 fn covers(key: &str, other: &str) -> bool {
     undoes(key, other) && names_in(key).count() == names_in(other).count()
 }
 
-/// Rejects an axis that replaces a key of an earlier axis: axes apply in order, so the labels of the earlier
-/// one would be wrong.
+/// Rejects an axis that replaces a key of an earlier axis, whose labels would then be wrong: axes apply in order.
 fn check_distinct(axes: &[Axis]) -> Result<(), Diagnostic> {
     let mut seen: Vec<&str> = Vec::new();
     for axis in axes {
@@ -316,8 +314,7 @@ fn cases(entry: &KeyValue) -> Result<Axis, Diagnostic> {
         for entry in entries {
             match (&entry.value.node, entry.key.as_str()) {
                 (_, "label") => label = Some(entry.value.label()),
-                // `network.rate = …` without quotes: one level of tables, since a value may itself be a
-                // table.
+                // `network.rate = …` without quotes: one level of tables, because a value may be a table.
                 (Node::Table(inner), "network" | "tcp" | "trace" | "flows" | "links") => {
                     sets.extend(inner.iter().map(|inner| setting(format!("{}.{}", entry.key, inner.key), inner)));
                 }

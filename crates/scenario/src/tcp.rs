@@ -1,83 +1,18 @@
 //! TCP settings of a flow: each option of the table, from the keys that a scenario states.
 
 use narrows_cc::{Bytes, EcnNeed};
-use narrows_tcp::{TcpConfig, option_key};
+use narrows_tcp::TcpConfig;
 
 use crate::diagnostic::{Diagnostic, refuse, show};
 use crate::profile::FlowProfile;
 use crate::schema::Tcp;
-use crate::schema::tcp::Key;
+use crate::schema::tcp::Stated;
 
 /// Largest window that 32-bit sequence numbers and the window scale allow (RFC 7323 section 2.3).
 const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
 
 /// Header lengths: the longest leaves room for three SACK blocks in the 65535 bytes of a packet.
 const HEADERS: std::ops::RangeInclusive<u16> = 20..=65_507;
-
-/// The tables that state the settings of a flow.
-struct Stated<'a> {
-    common: &'a Tcp,
-    own: Option<&'a Tcp>,
-    /// The flow's table.
-    table: &'a str,
-}
-
-impl<'a> Stated<'a> {
-    /// The value of a key, and the key in full.
-    fn get<T>(&self, name: &str, field: impl Fn(&'a Tcp) -> Option<&'a T>) -> Option<(&'a T, String)> {
-        match self.own.and_then(&field) {
-            Some(value) => Some((value, format!("{}.tcp.{name}", self.table))),
-            None => field(self.common).map(|value| (value, format!("tcp.{name}"))),
-        }
-    }
-}
-
-/// Turns an option off where the one that it needs is off; refuses it if it is stated.
-macro_rules! needs {
-    ($stated:ident, $config:ident, $field:ident, $name:expr,) => {};
-    ($stated:ident, $config:ident, $field:ident, $name:expr, $on:ident $reason:literal) => {
-        if !$config.$on {
-            let stated = $stated.get($name, |keys| keys.$field.as_ref()).filter(|(on, _)| **on);
-            if let Some((_, key)) = stated {
-                let accepted = format!("{} = false, or {} = true", $name, stringify!($on));
-                return refuse(key, $reason, accepted);
-            }
-            $config.$field = false;
-        }
-    };
-}
-
-macro_rules! settings {
-    ($(
-        $(#[$doc:meta])*
-        $field:ident $(as $key:literal)?: $Type:ident {
-            $(linux: $linux:expr, $linux_fact:literal; rfc: $rfc:expr, $rfc_fact:literal; ns3: $ns3:expr, $ns3_fact:literal;)?
-            $(default: $default:expr;)?
-            $(needs: $on:ident, $reason:literal;)?
-            kernel: $kernel:ident
-        }
-    )*) => {
-        /// Every option: as stated, else of the profile, else the default.
-        fn resolved(
-            stated: &Stated<'_>,
-            profile: &Tcp,
-            default: &TcpConfig,
-        ) -> Result<TcpConfig, Diagnostic> {
-            let segment = stated.get("", |keys| keys.segment.as_ref()).map_or(default.segment, |(own, _)| *own);
-            let mss = u64::from(segment);
-            let mut config = TcpConfig {
-                $($field: match stated.get("", |keys| keys.$field.as_ref()).map(|(own, _)| own).or(profile.$field.as_ref()) {
-                    Some(value) => value.engine(mss),
-                    None => default.$field,
-                },)*
-            };
-            $(needs!(stated, config, $field, option_key!($field $($key)?), $($on $reason)?);)*
-            Ok(config)
-        }
-    };
-}
-
-narrows_tcp::tcp_options!(settings);
 
 /// TCP settings: those of the flow, else the common ones, else those of the profile, else the ECN mode that its
 /// scheme needs, else TCP as deployed. A mapping option takes `mapped` bytes of each segment, so that full packets
@@ -103,7 +38,7 @@ pub(crate) fn settings(
     let stated = Stated { common, own, table };
     let keys = profile.keys();
     sizes(&stated, &deployed)?;
-    let config = resolved(&stated, &keys, &deployed)?;
+    let config = Tcp::resolved(&stated, &keys, &deployed)?;
     amounts(&stated, &config)?;
     timeouts(&stated, &config)?;
     Ok(config)

@@ -22,6 +22,7 @@ use crate::schema::{Link, LossAt, Network, NetworkKind, Policer, Reorder, Scenar
 pub(crate) type Stated<'a, T> = (&'a T, String);
 
 /// Loss, reordering, jitter and policing of a link.
+#[derive(Clone)]
 pub(crate) struct Conditions<'a> {
     pub(crate) loss: Stated<'a, Loss>,
     pub(crate) loss_at: LossAt,
@@ -33,6 +34,7 @@ pub(crate) struct Conditions<'a> {
 }
 
 /// A link in one direction, before buffers are resolved.
+#[derive(Clone)]
 pub(crate) struct OneWayLink<'a> {
     pub(crate) name: String,
     from: usize,
@@ -140,7 +142,7 @@ type Checked = Result<(), Diagnostic>;
 
 const NO_RATE: &str = "a rate such as 100mbit, a capacity_trace, or radio = \"5g\"";
 
-/// The common capacity, which this kind of network requires.
+/// The common capacity, which dumbbells and parking lots require.
 fn needed(carried: Option<Carried>) -> Result<Carried, Diagnostic> {
     carried.ok_or_else(|| Diagnostic::new("network.rate", "this key is missing").accepted(NO_RATE))
 }
@@ -269,22 +271,16 @@ impl<'a> Topology<'a> {
         Ok(())
     }
 
-    fn push_duplex(&mut self, there: OneWayLink<'a>) {
+    fn push_duplex(&mut self, mut there: OneWayLink<'a>) {
+        let conditions = there.conditions.take();
         let back = OneWayLink {
             name: format!("{}-{}", self.nodes[there.to], self.nodes[there.from]),
             from: there.to,
             to: there.from,
-            capacity: there.capacity.clone(),
-            rate: there.rate,
-            delay: there.delay,
-            buffer: there.buffer.clone(),
-            queue: there.queue.clone(),
-            router: there.router.clone(),
-            conditions: None,
             listed: false,
+            ..there.clone()
         };
-        self.links.push(there);
-        self.links.push(back);
+        self.links.extend([OneWayLink { conditions, ..there }, back]);
     }
 
     fn node_or_new(&mut self, name: &str) -> usize {

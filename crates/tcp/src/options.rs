@@ -7,9 +7,9 @@
 /// field as "key": Type {                        field of `TcpConfig`; key in scenarios, if it has another name
 ///     linux: value, "fact"; rfc: …; ns3: …;     what each profile sets, and the fact behind it;
 ///     default: value;                           instead of these: the default of an option that no profile sets
-///     needs: other, "reason";                   it is off where the option `other` is off
-///     kernel: set                               `--on kernel` sets what is stated; with `linux` it does what Linux
-/// }                                             does, and refuses other values
+///     needs: other, "reason";                   off if the option `other` is off
+///     kernel: set                               `--on kernel` sets the stated value; with `linux` it keeps Linux's
+/// }                                             behaviour and refuses other values
 /// ```
 ///
 /// Types have the same names in scenarios, where values are texts: `Time`, `Size`, `Amount`, `Period`, and the words of
@@ -306,7 +306,7 @@ macro_rules! option_key {
     };
 }
 
-/// What Linux does of an option: what is stated, or its own where the option that it needs is on.
+/// The value of an option on Linux: the stated one, or Linux's, which is off if the option that it needs is off.
 macro_rules! on_linux {
     (set $own:expr, $linux:expr $(, $on:expr)?) => {
         $own
@@ -349,8 +349,7 @@ macro_rules! config {
                 Self { $($($field: $ns3,)?)* ..Self::default() }
             }
 
-            /// What a Linux host does of these settings: those that it lets hosts choose as stated, the others in its own
-            /// way.
+            /// These settings on a Linux host: as stated where it offers a choice, else Linux's.
             #[must_use]
             pub fn on_linux(&self) -> Self {
                 let linux = Self::default();

@@ -31,7 +31,7 @@ impl de::Error for Diagnostic {
     }
 
     fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
-        // `sweep` is taken out before the scenario's own keys are read.
+        // `sweep` is removed before the scenario's keys are read.
         let sweep = expected.contains(&"warmup").then_some("sweep");
         let known = expected.iter().copied().chain(sweep);
         match sweep.and_then(|_| place_of(found)) {
@@ -47,7 +47,7 @@ impl de::Error for Diagnostic {
             "scheme" => {
                 diagnostic.accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", "))
             }
-            // Only a router is a table whose kinds are no list of the reader.
+            // Only routers get here: the reader checks the kinds of other tables.
             "kind" => diagnostic.accepted(Router::names()),
             "from" | "to" => diagnostic.accepted("the name of a node"),
             _ => diagnostic,

@@ -7,7 +7,7 @@ use super::Reader;
 use crate::diagnostic::{Diagnostic, refuse, unknown};
 use crate::tree::KeyValue;
 
-/// A kind, and the entries of its table; those besides `kind` are its keys.
+/// A kind and the entries of its table, with `kind` among them.
 #[derive(Clone, Copy)]
 pub(super) struct Variant<'a> {
     pub(super) kind: &'a str,
@@ -72,7 +72,7 @@ impl<'de> de::Deserializer<'de> for Variant<'_> {
     }
 }
 
-/// All keys of a kind, whether the table states them or not.
+/// All keys of a kind, stated or not.
 struct Keys<'a> {
     of: Variant<'a>,
     rest: std::slice::Iter<'static, &'static str>,

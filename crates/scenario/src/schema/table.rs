@@ -30,7 +30,7 @@ pub(crate) fn names<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     found
 }
 
-/// The keys of a table that have values, and the values.
+/// The keys and values that a table states.
 pub(crate) fn object(value: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(value) {
         Ok(Value::Object(keys)) => keys,

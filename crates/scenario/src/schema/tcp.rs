@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::table::table;
-use crate::diagnostic::show;
+use crate::diagnostic::{Diagnostic, refuse, show};
 use crate::quantity::{Amount, DataAmount, Period, Size, Time, parsed};
 
-/// The value of a key, and the engine's; `mss` is the payload of a full segment.
+/// Conversion between the value of a key and the engine's; `mss` is the payload of a full segment.
 pub(crate) trait Key {
     type Engine;
     fn engine(&self, mss: u64) -> Self::Engine;
@@ -88,6 +88,39 @@ fn size(size: Bytes) -> String {
     }
 }
 
+/// The tables that state the settings of a flow.
+pub(crate) struct Stated<'a> {
+    pub(crate) common: &'a Tcp,
+    pub(crate) own: Option<&'a Tcp>,
+    /// The flow's table.
+    pub(crate) table: &'a str,
+}
+
+impl<'a> Stated<'a> {
+    /// The value of a key, and its full key.
+    pub(crate) fn get<T>(&self, name: &str, field: impl Fn(&'a Tcp) -> Option<&'a T>) -> Option<(&'a T, String)> {
+        match self.own.and_then(&field) {
+            Some(value) => Some((value, format!("{}.tcp.{name}", self.table))),
+            None => field(self.common).map(|value| (value, format!("tcp.{name}"))),
+        }
+    }
+}
+
+/// Turns an option off if the one that it needs is off; refuses it if the scenario states it.
+macro_rules! needs {
+    ($stated:ident, $config:ident, $field:ident, $name:expr,) => {};
+    ($stated:ident, $config:ident, $field:ident, $name:expr, $on:ident $reason:literal) => {
+        if !$config.$on {
+            let stated = $stated.get($name, |keys| keys.$field.as_ref()).filter(|(on, _)| **on);
+            if let Some((_, key)) = stated {
+                let accepted = format!("{} = false, or {} = true", $name, stringify!($on));
+                return refuse(key, $reason, accepted);
+            }
+            $config.$field = false;
+        }
+    };
+}
+
 macro_rules! schema {
     ($(
         $(#[$doc:meta])*
@@ -114,6 +147,24 @@ macro_rules! schema {
         }
 
         impl Tcp {
+            /// Every option: stated, else from the profile, else the default.
+            pub(crate) fn resolved(
+                stated: &Stated<'_>,
+                profile: &Self,
+                default: &TcpConfig,
+            ) -> Result<TcpConfig, Diagnostic> {
+                let segment = stated.get("", |keys| keys.segment.as_ref()).map_or(default.segment, |(own, _)| *own);
+                let mss = u64::from(segment);
+                let mut config = TcpConfig {
+                    $($field: match stated.get("", |keys| keys.$field.as_ref()).map(|(own, _)| own).or(profile.$field.as_ref()) {
+                        Some(value) => value.engine(mss),
+                        None => default.$field,
+                    },)*
+                };
+                $(needs!(stated, config, $field, option_key!($field $($key)?), $($on $reason)?);)*
+                Ok(config)
+            }
+
             /// The keys that a profile sets.
             pub(crate) fn of_profile(profile: ProfileName) -> Self {
                 let config = match profile {
@@ -136,8 +187,8 @@ macro_rules! schema {
                 }
             }
 
-            /// The keys that profiles set: the facts behind them in the order of [`ProfileName`], and what the kernel
-            /// does with them.
+            /// The keys that profiles set, the facts behind them in the order of [`ProfileName`], and the kernel's
+            /// treatment.
             pub(crate) fn facts() -> impl Iterator<Item = (&'static str, [&'static str; 3], &'static str)> {
                 let all = [$((
                     option_key!($field $($key)?),

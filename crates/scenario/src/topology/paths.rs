@@ -18,7 +18,7 @@ pub(crate) struct Route {
 }
 
 impl Topology<'_> {
-    /// The path of a flow. In a dumbbell there is but one.
+    /// The path of a flow; a dumbbell has only one.
     pub(crate) fn route(&self, flow: &Flow, table: &str) -> Result<Route, Diagnostic> {
         let key = |name: &str| format!("{table}.{name}");
         if self.is_dumbbell() {
@@ -171,10 +171,9 @@ impl Topology<'_> {
         numbers.windows(2).map(step).collect()
     }
 
-    /// The path of the least delay; among equals that of the fewest links, then the first by the names of its
-    /// nodes.
+    /// The path of least delay; ties go to the fewest links, then to the first by node names.
     fn shortest(&self, from: usize, to: usize) -> Option<Vec<usize>> {
-        // Dijkstra (1959) over labels that compare in exactly this order.
+        // Dijkstra (1959) with labels that compare in this order.
         type Label<'n> = (Nanos, usize, Vec<&'n str>);
         let start: Label<'_> = (Nanos::ZERO, 0, vec![&self.nodes[from]]);
         let mut open = BTreeSet::from([(start, from, Vec::new())]);
