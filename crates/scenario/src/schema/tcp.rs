@@ -156,9 +156,9 @@ macro_rules! schema {
                 let segment = stated.get("", |keys| keys.segment.as_ref()).map_or(default.segment, |(own, _)| *own);
                 let mss = u64::from(segment);
                 let mut config = TcpConfig {
-                    $($field: match stated.get("", |keys| keys.$field.as_ref()).map(|(own, _)| own).or(profile.$field.as_ref()) {
-                        Some(value) => value.engine(mss),
-                        None => default.$field,
+                    $($field: {
+                        let own = stated.get("", |keys| keys.$field.as_ref()).map(|(own, _)| own);
+                        own.or(profile.$field.as_ref()).map_or(default.$field, |value| value.engine(mss))
                     },)*
                 };
                 $(needs!(stated, config, $field, option_key!($field $($key)?), $($on $reason)?);)*
