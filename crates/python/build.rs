@@ -13,7 +13,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The crates at which the dependencies of each backend begin: the backend, and the writer of traces that are saved.
+/// The root crates of each backend: the backend itself, and the writer of saved traces.
 const BACKENDS: &[(&str, &[&str])] = &[
     ("sim", &["narrows-sim", "narrows-trace"]),
     ("kernel", &["narrows-kernel", "narrows-trace"]),
@@ -76,7 +76,7 @@ struct Package {
     dependencies: Vec<String>,
 }
 
-/// The crates of the workspace, by name, as their manifests state them.
+/// The crates of the workspace by name, from their manifests.
 fn workspace(crates: &Path) -> io::Result<BTreeMap<String, Package>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(crates)? {
@@ -139,7 +139,7 @@ fn types(registry: &str) -> BTreeMap<&str, &str> {
     list.split(',').filter_map(|entry| entry.trim().split_once("::")).map(|(m, t)| (m.trim(), t.trim())).collect()
 }
 
-/// A scheme and those that its code uses, directly or through others.
+/// A scheme and the schemes that its code uses, directly or through others.
 fn closure<'a>(
     module: &'a str,
     own: &BTreeMap<&'a str, String>,
@@ -162,7 +162,7 @@ fn closure<'a>(
     found
 }
 
-/// The texts of a file, or of all sources below a folder; has the script run again when they change.
+/// The texts of a file, or of all sources below a folder; Cargo reruns the script if they change.
 fn read(crates: &Path, name: &Path, files: &mut Texts) -> io::Result<()> {
     println!("cargo:rerun-if-changed={}", crates.join(name).display());
     let mut todo = vec![name.to_owned()];

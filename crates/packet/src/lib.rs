@@ -1,7 +1,7 @@
 //! The simulator's frame: one cache line, copied by value, without allocation.
 //!
-//! A [`Packet`] has common fields (flow, path, lengths, flags, ECN) and a body, read through the view of its [`Kind`]:
-//! a TCP segment, a DCCP datagram or a control message. TCP options and control messages are opaque in this crate; the
+//! A [`Packet`] has common fields (flow, path, lengths, flags, ECN) and a body, accessed through the view of its
+//! [`Kind`]: a TCP segment, a DCCP datagram or a control message. TCP options and control messages are opaque here; the
 //! crate that writes them defines their meaning.
 
 mod flags;
@@ -141,7 +141,7 @@ pub struct Tcp {
     pub window: u32,
 }
 
-/// The fields of [`Tcp`], in place.
+/// Mutable references to the fields of [`Tcp`].
 #[derive(Debug)]
 pub struct TcpMut<'a> {
     /// See [`Tcp::seq`].

@@ -5,6 +5,9 @@ use crate::{Ecn, ExternalSegment, Flags, Packet, Room};
 
 /// Bytes of an IP header without options.
 const IP_HEADER: usize = 20;
+/// Offsets of the checksum in the headers of IP and TCP.
+const IP_CHECKSUM: usize = 10;
+const TCP_CHECKSUM: usize = 16;
 const TCP_PROTOCOL: u8 = 6;
 const FIN: u8 = 1;
 const SYN: u8 = 2;
@@ -103,7 +106,7 @@ impl<'a> Segment<'a> {
         self.find(|kind, _| kind == wanted).map(|(_, body)| body)
     }
 
-    /// Finds the first option whose kind and body are `wanted`; returns its position and its body.
+    /// The position and body of the first `wanted` option.
     fn find(&self, wanted: impl Fn(u8, &[u8]) -> bool) -> Option<(usize, &'a [u8])> {
         let mut place = 0;
         loop {
@@ -176,19 +179,11 @@ pub const fn unfold(wire: u32, origin: u32, near: u64) -> u64 {
 
 /// Sets the ECN field of an IPv4 header and corrects its checksum (RFC 1624).
 pub fn set_ecn(bytes: &mut [u8], ecn: Ecn) {
-    let [version, service, rest @ ..] = bytes else { return };
-    let (before, after) = (*service, *service & !3 | ecn as u8);
-    if before == after || rest.len() < IP_HEADER - 2 {
-        return;
+    let Some(&service) = bytes.get(1) else { return };
+    let marked = service & !3 | ecn as u8;
+    if marked != service && bytes.len() >= IP_HEADER {
+        replace(bytes, 0, IP_CHECKSUM, 1, &[marked]);
     }
-    *service = after;
-    let word = |service: u8| u32::from(u16::from_be_bytes([*version, service]));
-    let old = u32::from(u16::from_be_bytes([rest[8], rest[9]]));
-    // HC' = ~(~HC + ~m + m').
-    let mut sum = (!old & 0xffff) + (!word(before) & 0xffff) + word(after);
-    sum = (sum & 0xffff) + (sum >> 16);
-    sum = (sum & 0xffff) + (sum >> 16);
-    [rest[8], rest[9]] = (!(sum as u16)).to_be_bytes();
 }
 
 /// Bytes of the option of an experiment with a value of 16 bits.
@@ -197,8 +192,8 @@ pub const EXPERIMENT_BYTES: usize = 6;
 const SACK_BLOCK: usize = 8;
 const THREE_BLOCKS: usize = 26;
 
-/// Sets the value of an experiment's option in a segment over IPv4, and corrects the checksum. In a segment without the
-/// option and with at least three SACK blocks, the option replaces the last block; the length stays. Returns whether
+/// Sets the value of an experiment's option in a segment over IPv4, and corrects the checksum. If the segment lacks the
+/// option but has at least three SACK blocks, the option replaces the last block and the length stays. Returns whether
 /// the segment now has the value.
 pub fn set_experiment(bytes: &mut [u8], exid: u16, value: u16) -> bool {
     let Some(segment) = Segment::read(bytes) else { return false };
@@ -206,7 +201,7 @@ pub fn set_experiment(bytes: &mut [u8], exid: u16, value: u16) -> bool {
     let options = ip + 20;
     let [high, low] = value.to_be_bytes();
     if let Some((place, _)) = segment.experiment_at(exid) {
-        replace(bytes, ip, options + place + 4, &[high, low]);
+        replace(bytes, ip, TCP_CHECKSUM, options + place + 4, &[high, low]);
         return true;
     }
     let Some((place, body)) = segment.find(|kind, body| kind == SACK && body.len() + 2 >= THREE_BLOCKS) else {
@@ -215,26 +210,24 @@ pub fn set_experiment(bytes: &mut [u8], exid: u16, value: u16) -> bool {
     let (start, length) = (options + place, body.len() + 2);
     let [first, second] = exid.to_be_bytes();
     let option = [NOP, NOP, EXPERIMENT, EXPERIMENT_BYTES as u8, first, second, high, low];
-    replace(bytes, ip, start + 1, &[(length - SACK_BLOCK) as u8]);
-    replace(bytes, ip, start + length - SACK_BLOCK, &option);
+    replace(bytes, ip, TCP_CHECKSUM, start + 1, &[(length - SACK_BLOCK) as u8]);
+    replace(bytes, ip, TCP_CHECKSUM, start + length - SACK_BLOCK, &option);
     true
 }
 
-/// Replaces the option of an experiment in a segment over IPv4 by no-operations.
+/// Replaces an experiment's option in a segment over IPv4 with no-operations.
 pub fn clear_experiment(bytes: &mut [u8], exid: u16) {
     let Some((place, _)) = Segment::read(bytes).and_then(|segment| segment.experiment_at(exid)) else {
         return;
     };
     let ip = usize::from(bytes[0] & 15) * 4;
-    replace(bytes, ip, ip + 20 + place, &[NOP; EXPERIMENT_BYTES]);
+    replace(bytes, ip, TCP_CHECKSUM, ip + 20 + place, &[NOP; EXPERIMENT_BYTES]);
 }
 
-/// Replaces bytes of the TCP header that begins at `tcp`, and corrects its checksum (RFC 1624).
-fn replace(bytes: &mut [u8], tcp: usize, at: usize, new: &[u8]) {
-    /// Offset of the checksum in the header.
-    const CHECKSUM: usize = 16;
-    // Whole words of the checksum; headers have an even length.
-    let (from, to) = (tcp + (at - tcp) / 2 * 2, tcp + (at + new.len() - tcp).next_multiple_of(2));
+/// Replaces bytes of the header that begins at `header`, and corrects its checksum (RFC 1624), at this offset.
+fn replace(bytes: &mut [u8], header: usize, checksum: usize, at: usize, new: &[u8]) {
+    // The checksum covers words of 16 bits; headers have an even length.
+    let (from, to) = (header + (at - header) / 2 * 2, header + (at + new.len() - header).next_multiple_of(2));
     let sum = |bytes: &[u8]| -> u32 {
         bytes[from..to].chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum()
     };
@@ -242,13 +235,13 @@ fn replace(bytes: &mut [u8], tcp: usize, at: usize, new: &[u8]) {
     let before = sum(bytes);
     bytes[at..at + new.len()].copy_from_slice(new);
     let after = sum(bytes);
-    let Some(old) = be16(bytes, tcp + CHECKSUM) else { return };
+    let Some(old) = be16(bytes, header + checksum) else { return };
     // HC' = ~(~HC + ~m + m').
     let mut total = u32::from(!old) + (words * 0xffff - before) + after;
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
     }
-    bytes[tcp + CHECKSUM..tcp + CHECKSUM + 2].copy_from_slice(&(!(total as u16)).to_be_bytes());
+    bytes[header + checksum..header + checksum + 2].copy_from_slice(&(!(total as u16)).to_be_bytes());
 }
 
 #[cfg(test)]
@@ -286,7 +279,7 @@ mod tests {
         assert_eq!(packet.size().as_u64(), 68);
     }
 
-    /// Truncated or foreign packets are refused at every length.
+    /// Packets truncated at any length, and packets of other protocols, are refused.
     #[test]
     fn truncated_packets_are_refused() {
         let bytes = segment();

@@ -1,15 +1,15 @@
-//! Room for a rate in a real host's segment. Router algorithms read and write it as any rate header; `narrows-brf` writes
-//! it back into the bytes of TCP option 253.
+//! Room for a rate in a real host's segment. Router algorithms access it like any rate header; `narrows-brf` copies it
+//! into the bytes of TCP option 253.
 
 /// Space for a rate from the network in the header of a real host's segment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Room {
-    /// None.
+    /// No room.
     #[default]
     None,
     /// Room without a rate.
     Empty,
-    /// A rate, as it is encoded there.
+    /// An encoded rate.
     Holds(u16),
 }
 

@@ -9,7 +9,7 @@ use narrows_units::Random;
 
 use crate::pcapng::Interface;
 
-/// The first port of senders, and the number of ports (RFC 6335 section 6).
+/// The first port of senders, and the number of their ports (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
 const PORTS: u32 = 1 << 14;
 /// IP and TCP headers without options.
@@ -30,7 +30,7 @@ pub(crate) struct End {
     pub(crate) isn: u32,
 }
 
-/// The properties of a flow that its packets show.
+/// Properties of a flow that are visible in its packets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Flow {
     pub(crate) sender: End,
@@ -48,7 +48,7 @@ struct Host {
     address: [u8; 4],
     sends: bool,
     flows: Vec<String>,
-    /// Number of flows beyond the list.
+    /// Number of further flows.
     further: usize,
 }
 

@@ -19,8 +19,7 @@
 //! * A control message is a UDP datagram between the ports of its flow. A message from a node has the address of the
 //!   flow's receiver.
 //!
-//! The simulator does not model two packets, so captures lack them: the last acknowledgement of a connection,
-//! which answers the receiver's FIN, and resets.
+//! Captures lack packets that the simulator does not model: the acknowledgement of the receiver's FIN, and resets.
 
 mod hosts;
 mod pcapng;
@@ -73,7 +72,7 @@ pub struct Contents {
     pub snap: Option<u32>,
 }
 
-/// Writes a run to a pcapng file. Memory holds [`BUFFER`] bytes; stores the first write error until the end.
+/// Writes a run to a pcapng file. Buffers [`BUFFER`] bytes, and stores the first write error until the end.
 #[derive(Debug)]
 pub struct Capture {
     file: File,

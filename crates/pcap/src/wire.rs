@@ -39,7 +39,8 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u
     out.extend_from_slice(&ETHERNET_IPV4);
     let start = out.len();
     if packet.kind() == Kind::External {
-        external(out, packet, bytes);
+        out.extend_from_slice(bytes);
+        narrows_packet::real::set_ecn(&mut out[start..], packet.ecn());
         return 0;
     }
     let addresses = Addresses { source: from.address, destination: to.address };
@@ -72,13 +73,6 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u
     let sum = checksum(sum(header));
     header[10..12].copy_from_slice(&sum.to_be_bytes());
     zeros
-}
-
-/// Appends the packet of a real host, with its current ECN field.
-fn external(out: &mut Vec<u8>, packet: &Packet, bytes: &[u8]) {
-    let start = out.len();
-    out.extend_from_slice(bytes);
-    narrows_packet::real::set_ecn(&mut out[start..], packet.ecn());
 }
 
 /// Appends header and options of a TCP segment; returns the length of its payload.
@@ -149,8 +143,8 @@ fn timestamps(out: &mut Vec<u8>, packet: &Packet) {
     out.extend_from_slice(&tcp.ts_ecr.to_be_bytes());
 }
 
-/// The packet's option of another kind, as an experiment of the same length: tag, then its fields as far as
-/// they fit. `used` bytes of options precede it.
+/// Encodes an option of another kind as an experiment of the same length: its tag, then as many fields as fit. `used`
+/// bytes of options precede it.
 fn experiment(out: &mut Vec<u8>, used: usize, packet: &Packet) {
     let Some(option) = packet.option() else { return };
     let length = usize::from(option.wire_bytes());

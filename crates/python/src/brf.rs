@@ -6,17 +6,12 @@ use std::path::PathBuf;
 
 use narrows_brf::host::{self, Attached, Options, Status};
 use narrows_cc::Rate;
-use narrows_host::HostError;
 use pyo3::prelude::*;
 
 use crate::kernel::raised;
 use crate::records::Record;
 
-fn done<T>(result: Result<T, HostError>) -> PyResult<T> {
-    result.map_err(|error| raised(&error))
-}
-
-/// Attaches to a cgroup (`None`: the root). Returns what was done, or with `dry` would be.
+/// Attaches to a cgroup (`None`: the root). Returns the actions, which `dry` only plans.
 #[pyfunction]
 pub(crate) fn attach_brf(
     py: Python<'_>,
@@ -27,17 +22,17 @@ pub(crate) fn attach_brf(
     dry: bool,
 ) -> PyResult<Record<Attached>> {
     let options = Options { cgroup, adopts, limit: limit_mbit.map(Rate::from_mbit_per_sec), values, dry };
-    done(py.detach(|| host::attach(&options))).map(Record)
+    py.detach(|| host::attach(&options)).map_err(raised).map(Record)
 }
 
-/// Detaches from a cgroup (`None`: from all). Returns what was removed, as lines.
+/// Detaches from a cgroup (`None`: from all). Returns the removed attachments, as lines.
 #[pyfunction]
 pub(crate) fn detach_brf(py: Python<'_>, cgroup: Option<PathBuf>) -> PyResult<Vec<String>> {
-    done(py.detach(|| host::detach(cgroup.as_deref())))
+    py.detach(|| host::detach(cgroup.as_deref())).map_err(raised)
 }
 
 /// Attachments and counters.
 #[pyfunction]
 pub(crate) fn brf_status(py: Python<'_>) -> PyResult<Record<Status>> {
-    done(py.detach(host::status)).map(Record)
+    py.detach(host::status).map_err(raised).map(Record)
 }

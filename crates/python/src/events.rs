@@ -1,4 +1,4 @@
-//! Reports to a function of Python, whose first exception ends the work and reaches the caller.
+//! Reports to a Python function. Its first exception ends the work and reaches the caller.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,11 @@ use pyo3::prelude::*;
 
 use crate::Shared;
 
-/// A function of Python that receives reports, and the request of its handle to stop.
+/// A Python function that receives reports, and the stop requests of its handle.
 pub(crate) struct Events {
     shared: Arc<Shared>,
     function: Py<PyAny>,
-    /// The first exception; later reports are not made.
+    /// The first exception, after which reports end.
     raised: Mutex<Option<PyErr>>,
 }
 
@@ -33,7 +33,7 @@ impl Events {
         });
     }
 
-    /// Number of requests to stop; an exception is one.
+    /// Number of stop requests; an exception counts as one.
     pub(crate) fn stops(&self) -> u32 {
         self.shared.cancelled.load(Ordering::Relaxed).saturating_add(self.has_raised().into())
     }
@@ -42,7 +42,7 @@ impl Events {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// The outcome of the work: the exception of the function if there was one.
+    /// The outcome of the work, or the exception of the function if it raised one.
     ///
     /// # Errors
     /// The exception, or the failure of the work.

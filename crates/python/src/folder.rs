@@ -6,12 +6,12 @@ use std::path::Path;
 
 use narrows_scenario::{FileError, Files};
 
-/// Largest file that is read: an hour of a capacity trace at 1 Gbit/s has 3 million lines of up to 8 bytes.
+/// Greatest size of a file: an hour of a capacity trace at 1 Gbit/s has 3 million lines of up to 8 bytes.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// Reads files relative to the folder of a scenario, or else to the current folder.
 ///
-/// Scenarios come from strangers: only regular files of bounded size are opened.
+/// Scenarios are untrusted: only regular files of bounded size are opened.
 pub(crate) struct Folder<'a> {
     /// The folder.
     pub(crate) root: Option<&'a Path>,
@@ -36,7 +36,7 @@ impl<'a> Folder<'a> {
         if !kind.is_file() {
             return refused("it is not a regular file".into());
         }
-        // The length of some regular files, as in /proc, is zero: the read is bounded too.
+        // Some regular files, as in /proc, report a length of zero: bound the read too.
         let mut bytes = Vec::new();
         File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MOST_BYTES {

@@ -27,31 +27,31 @@ impl Watch for Shared {
     }
 }
 
-/// The error as Python sees it.
-pub(crate) fn raised(error: &HostError) -> PyErr {
+/// The Python exception of an error.
+pub(crate) fn raised(error: HostError) -> PyErr {
     match error {
         HostError::Unsupported(_) | HostError::Unavailable(_) => KernelUnable::new_err(error.to_string()),
         HostError::Step { .. } => KernelFailed::new_err(error.to_string()),
     }
 }
 
-/// The options of a place on the kernel.
+/// The options of a kernel backend.
 fn options(on: &str) -> Options {
     Options { shim: on == "shim", ..Options::default() }
 }
 
-/// The options of a place on QUIC.
+/// The options of a QUIC backend.
 fn quic_options(on: &str) -> quic::Options {
     quic::Options { own: on == "noq", ..quic::Options::default() }
 }
 
-/// Refuses a plan that a place in real time cannot run.
+/// Refuses a plan that a real-time backend cannot run.
 pub(crate) fn check(plan: &Plan, on: &str) -> PyResult<()> {
     match on {
         "quic" | "noq" => quic::check(plan, &quic_options(on)),
         _ => kernel::check(plan, &options(on)),
     }
-    .map_err(|error| raised(&error))
+    .map_err(raised)
 }
 
 /// Runs a plan in real time and writes the files in `outputs`; `None` if cancelled.
@@ -61,7 +61,7 @@ pub(crate) fn record(plan: &Plan, on: &str, outputs: &Outputs<'_>, shared: &Shar
         "quic" | "noq" => quic::run(plan, &quic_options(on), create, shared),
         _ => kernel::run(plan, &options(on), create, shared),
     };
-    let Some((result, files)) = ran.map_err(|error| raised(&error))? else { return Ok(None) };
+    let Some((result, files)) = ran.map_err(raised)? else { return Ok(None) };
     outputs.close(files, true)?;
     Ok(Some(result))
 }
@@ -79,22 +79,22 @@ pub(crate) fn kernel_programs() -> Record<Vec<Value>> {
 /// Loads a program with these parameters, and registers its scheme until it is unloaded. Returns its name.
 #[pyfunction]
 pub(crate) fn load_program(py: Python<'_>, name: &str, values: Vec<(String, String)>) -> PyResult<&'static str> {
-    let program = Program::find(name).map_err(|error| raised(&error))?;
-    py.detach(|| program.load(&values)).map_err(|error| raised(&error))?;
+    let program = Program::find(name).map_err(raised)?;
+    py.detach(|| program.load(&values)).map_err(raised)?;
     Ok(program.name)
 }
 
-/// Unregisters a program. Returns its name, and how many connections keep it until they end.
+/// Unregisters a program. Returns its name, and the number of connections that keep it until they end.
 #[pyfunction]
 pub(crate) fn unload_program(py: Python<'_>, name: &str) -> PyResult<(&'static str, u64)> {
-    let program = Program::find(name).map_err(|error| raised(&error))?;
-    let left = py.detach(|| program.unload()).map_err(|error| raised(&error))?;
+    let program = Program::find(name).map_err(raised)?;
+    let left = py.detach(|| program.unload()).map_err(raised)?;
     Ok((program.name, left))
 }
 
-/// What the loaded programs did, observed for this time.
+/// Counters of the loaded programs, observed for this time.
 #[pyfunction]
 pub(crate) fn program_status(py: Python<'_>, seconds: f64) -> PyResult<Record<Vec<Status>>> {
     let rows = interruptible(py, |is_cancelled| programs::status(seconds, is_cancelled))?;
-    rows.map(Record).map_err(|error| raised(&error))
+    rows.map(Record).map_err(raised)
 }

@@ -36,7 +36,7 @@ use pyo3::prelude::*;
 use records::{Planned, Record, Report, Row};
 use serde_json::{Value, json};
 
-/// Runs of thousands of flows access many small blocks: mimalloc keeps blocks of one size together.
+/// Runs of thousands of flows access many small blocks; mimalloc stores blocks of one size together.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -45,9 +45,9 @@ create_exception!(_engine, KernelUnable, PyValueError, "The kernel cannot run a 
 create_exception!(_engine, KernelFailed, PyException, "A run on the kernel failed; the message says how.");
 create_exception!(_engine, Cancelled, PyException, "A run was cancelled before its end.");
 
-/// Cancellation checks per run in virtual time.
+/// Number of cancellation checks per run, at equal intervals of virtual time.
 const SLICES: u64 = 400;
-/// Maximum events between cancellation checks, because a slice of a large run may take long.
+/// Maximum number of events between cancellation checks: a slice of a large run may take long.
 const SLICE_EVENTS: u64 = 250_000;
 
 /// Progress and cancellation of a run, shared between threads.
@@ -96,7 +96,7 @@ fn sources() -> PyResult<Record<Value>> {
 }
 
 fn parsed(text: &str) -> PyResult<Record<Value>> {
-    serde_json::from_str(text).map(Record).map_err(|error| PyValueError::new_err(error.to_string()))
+    serde_json::from_str(text).map(Record).map_err(records::invalid)
 }
 
 fn describe_params(params: &[Param]) -> Vec<Value> {
@@ -195,7 +195,7 @@ fn explain(
     scenario::explain(&from, &overrides).map(Record).map_err(|e| refuse(py, &e))
 }
 
-/// Profiles of transport options: what each sets, what that follows, and what it lacks.
+/// Profiles of transport options: the settings of each, the rules that they follow, and the remaining differences.
 #[pyfunction]
 fn profiles() -> Record<Vec<Value>> {
     let settings = |rows: &[scenario::profile::Setting]| {
@@ -315,7 +315,7 @@ fn run(
     }
 }
 
-/// Refuses a planned run that a place in real time cannot execute (`on` as for `run`).
+/// Refuses a planned run that a real-time backend cannot execute (`on` as for `run`).
 #[pyfunction]
 #[pyo3(signature = (planned, directory, on, outside=None))]
 fn check_place(
@@ -350,12 +350,12 @@ fn packetdrill(
         #[cfg(target_os = "linux")]
         Some(lateness) => {
             let lateness = std::time::Duration::try_from_secs_f64(lateness / 1e3);
-            let lateness = lateness.map_err(|error| PyValueError::new_err(error.to_string()))?;
+            let lateness = lateness.map_err(records::invalid)?;
             let settings = narrows_kernel::packetdrill::Settings { lateness };
             let ran = signals::interruptible(py, |is_cancelled| {
                 narrows_kernel::packetdrill::run(text, &read, &settings, is_cancelled)
             })?;
-            ran.map_err(|error| kernel::raised(&error))?
+            ran.map_err(kernel::raised)?
         }
         #[cfg(not(target_os = "linux"))]
         Some(_) => return Err(KernelUnable::new_err("--on kernel needs Linux")),
@@ -371,51 +371,28 @@ fn datagram_scheme() -> &'static str {
 }
 
 #[pymodule(gil_used = false)]
-fn _engine(m: &Bound<'_, PyModule>) -> PyResult<()> {
-    m.add_function(wrap_pyfunction!(version, m)?)?;
-    m.add_function(wrap_pyfunction!(sources, m)?)?;
-    m.add_function(wrap_pyfunction!(list_schemes, m)?)?;
-    m.add_function(wrap_pyfunction!(schema, m)?)?;
-    m.add_function(wrap_pyfunction!(plan, m)?)?;
-    m.add_function(wrap_pyfunction!(explain, m)?)?;
-    m.add_function(wrap_pyfunction!(profiles, m)?)?;
-    m.add_function(wrap_pyfunction!(radio_trace, m)?)?;
-    m.add_function(wrap_pyfunction!(run, m)?)?;
-    m.add_function(wrap_pyfunction!(check_place, m)?)?;
+mod _engine {
+    #[pymodule_export]
+    use super::bench::{bench_cases, bench_routers, bench_schemes, run_case};
     #[cfg(target_os = "linux")]
-    {
-        m.add_function(wrap_pyfunction!(kernel::kernel_programs, m)?)?;
-        m.add_function(wrap_pyfunction!(kernel::load_program, m)?)?;
-        m.add_function(wrap_pyfunction!(kernel::unload_program, m)?)?;
-        m.add_function(wrap_pyfunction!(kernel::program_status, m)?)?;
-        m.add_function(wrap_pyfunction!(brf::attach_brf, m)?)?;
-        m.add_function(wrap_pyfunction!(brf::detach_brf, m)?)?;
-        m.add_function(wrap_pyfunction!(brf::brf_status, m)?)?;
-        m.add_function(wrap_pyfunction!(negotiation::negotiate, m)?)?;
-        m.add_function(wrap_pyfunction!(negotiation::negotiation_port, m)?)?;
-        m.add_function(wrap_pyfunction!(brf::switch::plan_brf_switch, m)?)?;
-        m.add_function(wrap_pyfunction!(brf::switch::run_brf_switch, m)?)?;
-        m.add_function(wrap_pyfunction!(brf::switch::brf_switches, m)?)?;
-        m.add_function(wrap_pyfunction!(brf::switch::clean_brf_switches, m)?)?;
-        m.add_class::<brf::switch::PortJudge>()?;
-    }
-    m.add_function(wrap_pyfunction!(bench::bench_cases, m)?)?;
-    m.add_function(wrap_pyfunction!(bench::run_case, m)?)?;
-    m.add_function(wrap_pyfunction!(bench::bench_schemes, m)?)?;
-    m.add_function(wrap_pyfunction!(bench::bench_routers, m)?)?;
-    m.add_function(wrap_pyfunction!(list_routers, m)?)?;
-    m.add_function(wrap_pyfunction!(live::live, m)?)?;
-    m.add_function(wrap_pyfunction!(perf::perf_server, m)?)?;
-    m.add_function(wrap_pyfunction!(perf::perf_client, m)?)?;
-    m.add_function(wrap_pyfunction!(live::bench_datagrams, m)?)?;
-    m.add_function(wrap_pyfunction!(live::datagram_schemes, m)?)?;
-    m.add_class::<Handle>()?;
-    m.add("ScenarioError", m.py().get_type::<ScenarioError>())?;
-    m.add("Cancelled", m.py().get_type::<Cancelled>())?;
-    m.add_function(wrap_pyfunction!(datagram_scheme, m)?)?;
-    m.add_function(wrap_pyfunction!(packetdrill, m)?)?;
-    m.add("KernelUnable", m.py().get_type::<KernelUnable>())?;
-    m.add("KernelFailed", m.py().get_type::<KernelFailed>())?;
-    m.add("LiveFailed", m.py().get_type::<live::LiveFailed>())?;
-    Ok(())
+    #[pymodule_export]
+    use super::brf::switch::{PortJudge, brf_switches, clean_brf_switches, plan_brf_switch, run_brf_switch};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::brf::{attach_brf, brf_status, detach_brf};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::kernel::{kernel_programs, load_program, program_status, unload_program};
+    #[pymodule_export]
+    use super::live::{LiveFailed, bench_datagrams, datagram_schemes, live};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::negotiation::{negotiate, negotiation_port};
+    #[pymodule_export]
+    use super::perf::{perf_client, perf_server};
+    #[pymodule_export]
+    use super::{
+        Cancelled, Handle, KernelFailed, KernelUnable, ScenarioError, check_place, datagram_scheme, explain,
+        list_routers, list_schemes, packetdrill, plan, profiles, radio_trace, run, schema, sources, version,
+    };
 }

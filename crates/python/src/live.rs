@@ -2,19 +2,18 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use narrows_bench::{datagrams, pair};
 use narrows_cc::schemes;
 use narrows_dccp_udp::{Caller, LiveError, Overview, Report, Settings, Stop};
 use pyo3::create_exception;
-use pyo3::exceptions::{PyException, PyValueError};
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::events::Events;
-use crate::records::Record;
+use crate::records::{Record, invalid, seconds};
 use crate::{Handle, refuse};
 
 create_exception!(_engine, LiveFailed, PyException, "A connection on sockets failed; the message says how.");
@@ -57,7 +56,7 @@ impl Caller for Callback {
     }
 }
 
-/// The schemes made for datagrams; the default of the datagram benchmark.
+/// The schemes designed for datagrams: the default of the datagram benchmark.
 #[pyfunction]
 pub fn datagram_schemes() -> Vec<&'static str> {
     pair::schemes().map(|entry| entry.info.name).collect()
@@ -69,10 +68,9 @@ pub fn datagram_schemes() -> Vec<&'static str> {
 #[pyfunction]
 #[pyo3(signature = (scheme, path, duration_s))]
 pub fn bench_datagrams(py: Python<'_>, scheme: Option<&str>, path: &str, duration_s: f64) -> PyResult<Record<Value>> {
-    let wrong = PyValueError::new_err::<String>;
-    let duration = Duration::try_from_secs_f64(duration_s).map_err(|error| wrong(error.to_string()))?;
+    let duration = seconds(duration_s)?;
     let entry = scheme
-        .map(|name| schemes::find(name).ok_or_else(|| wrong(format!("there is no scheme `{name}`"))))
+        .map(|name| schemes::find(name).ok_or_else(|| invalid(format!("there is no scheme `{name}`"))))
         .transpose()?;
     let failed = |error: LiveError| LiveFailed::new_err(error.to_string());
     let stuck = || LiveFailed::new_err("the connection in memory stalled");
@@ -80,7 +78,7 @@ pub fn bench_datagrams(py: Python<'_>, scheme: Option<&str>, path: &str, duratio
         (Some(entry), "memory") => datagrams::memory(entry, duration).ok_or_else(stuck),
         (Some(entry), "loopback") => datagrams::loopback(entry, duration).map_err(failed),
         (None, "batches" | "calls") => datagrams::udp(path == "batches", duration).map_err(failed),
-        _ => Err(wrong(format!("path `{path}`; accepted: memory, loopback, without a scheme batches, calls"))),
+        _ => Err(invalid(format!("path `{path}`; accepted: memory, loopback, without a scheme batches, calls"))),
     })?;
     Ok(Record(measured.row()))
 }
@@ -105,12 +103,10 @@ pub fn live(
     on_event: Py<PyAny>,
 ) -> PyResult<()> {
     let flow = narrows_scenario::datagram_flow("command line", text).map_err(|error| refuse(py, &error))?;
-    let wrong = |reason: &str| PyValueError::new_err(reason.to_owned());
-    let seconds = |value| Duration::try_from_secs_f64(value).map_err(|error| wrong(&error.to_string()));
     let settings = Settings {
         queue: flow.queue,
         config: flow.config,
-        address: address.parse::<SocketAddr>().map_err(|error| wrong(&error.to_string()))?,
+        address: address.parse::<SocketAddr>().map_err(invalid)?,
         app: flow.app,
         duration: duration_s.map(seconds).transpose()?,
         timeout: seconds(timeout_s)?,

@@ -1,7 +1,6 @@
 //! Daemons that negotiate rates: conversions and reports to the caller.
 
 use std::net::SocketAddrV4;
-use std::time::Duration;
 
 use narrows_cc::Rate;
 use narrows_negotiation::{
@@ -15,7 +14,7 @@ use crate::Handle;
 use crate::events::Events;
 use crate::kernel::raised;
 use crate::live::LiveFailed;
-use crate::records::Record;
+use crate::records::{Record, seconds};
 
 struct Callback(Events);
 
@@ -33,7 +32,7 @@ impl Operator for Callback {
     }
 }
 
-/// Settings of a node, as the command line has them. Rates are in Mbit/s on the wire.
+/// Settings of a node, as on the command line. Rates are in Mbit/s on the wire.
 #[derive(Deserialize)]
 struct Node {
     listen: SocketAddrV4,
@@ -68,20 +67,12 @@ struct Client {
     timeout_s: f64,
 }
 
-fn rate(mbit: f64) -> Rate {
-    Rate::from_bytes_per_sec((mbit * 125_000.0) as u64)
-}
-
 fn failure(error: NegotiationError) -> PyErr {
     match error {
         NegotiationError::Setting(message) => PyValueError::new_err(message),
-        NegotiationError::Kernel(error) => raised(&error),
+        NegotiationError::Kernel(error) => raised(error),
         other => LiveFailed::new_err(other.to_string()),
     }
-}
-
-fn seconds(value: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 /// The UDP port of responders and nodes, and the TCP port of servers.
@@ -116,7 +107,7 @@ fn run<'py>(
             let next = own.next.into_iter();
             let settings = NodeSettings {
                 listen: own.listen,
-                capacity: rate(own.rate_mbit_s),
+                capacity: Rate::from_mbit_per_sec(own.rate_mbit_s),
                 next: next.map(|(network, bits, address)| NextHop { network, bits, address }).collect(),
                 responders: own.responder_port,
                 params: own.params,
@@ -130,7 +121,7 @@ fn run<'py>(
             let settings = ServerSettings {
                 listen: own.listen,
                 via: own.via,
-                max: rate(own.max_mbit_s),
+                max: Rate::from_mbit_per_sec(own.max_mbit_s),
                 connections: own.connections,
                 program: own.program,
             };
@@ -144,9 +135,9 @@ fn run<'py>(
                 local: own.local,
                 content: own.content,
                 subflows: own.subflows,
-                max: rate(own.max_mbit_s),
-                min: rate(own.min_mbit_s),
-                limit: rate(own.limit_mbit_s),
+                max: Rate::from_mbit_per_sec(own.max_mbit_s),
+                min: Rate::from_mbit_per_sec(own.min_mbit_s),
+                limit: Rate::from_mbit_per_sec(own.limit_mbit_s),
                 size: own.size,
                 duration: own.duration_s.map(seconds).transpose()?,
                 responder: own.responder_port,

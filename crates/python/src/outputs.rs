@@ -21,15 +21,15 @@ pub(crate) struct Outputs<'a> {
     pub(crate) capture: Option<(&'a str, Contents)>,
     /// File of the qlog.
     pub(crate) qlog: Option<&'a str>,
-    /// The transport of all flows; `None`: that of the plan.
+    /// The transport of all flows; `None` selects the plan's.
     pub(crate) transport: Option<&'static str>,
 }
 
-/// An error, and the file that it names; the trace's have their own names.
+/// An error and the file that it should name; errors of a trace already name theirs.
 pub(crate) type Named<'a> = (Option<&'a str>, io::Error);
 
 impl<'a> Outputs<'a> {
-    /// Whether there is any.
+    /// Whether a run writes any file.
     pub(crate) const fn are_wanted(&self) -> bool {
         self.traces.is_some() || self.capture.is_some() || self.qlog.is_some()
     }
@@ -47,7 +47,7 @@ impl<'a> Outputs<'a> {
         Ok((recorder, (capture.transpose()?, qlog.transpose()?)))
     }
 
-    /// Writes what remains. A capture and a qlog remain after a cancellation, a trace does not, unless it failed.
+    /// Finishes the files. After a cancellation this applies to capture and qlog, and to a trace only if it failed.
     pub(crate) fn close(&self, (recorder, (capture, qlog)): Files, ended: bool) -> PyResult<()> {
         let file = self.capture.map(|(file, _)| file);
         capture.map_or(Ok(()), Capture::finish).map_err(|error| file_error(file, &error))?;

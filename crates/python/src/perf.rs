@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use narrows_perf::{self as perf, Caller, Event, Identity, PerfError, Request, Service, Settings, Trust};
 use pyo3::exceptions::PyValueError;
@@ -10,7 +9,7 @@ use pyo3::prelude::*;
 
 use crate::events::Events;
 use crate::live::LiveFailed;
-use crate::records::Record;
+use crate::records::{Record, invalid, seconds};
 use crate::{Handle, KernelUnable};
 
 struct Callback(Events);
@@ -32,12 +31,8 @@ fn raised(error: &PerfError) -> PyErr {
     }
 }
 
-fn seconds(value: f64) -> PyResult<Duration> {
-    Duration::try_from_secs_f64(value).map_err(|error| PyValueError::new_err(error.to_string()))
-}
-
 fn settings(address: &str, scheme: String, params: Vec<(String, String)>, interval_s: f64) -> PyResult<Settings> {
-    let address = address.parse::<SocketAddr>().map_err(|error| PyValueError::new_err(error.to_string()))?;
+    let address = address.parse::<SocketAddr>().map_err(invalid)?;
     Ok(Settings { address, scheme, params, interval: seconds(interval_s)? })
 }
 

@@ -1,6 +1,7 @@
 //! Records exchanged with Python: dictionaries and lists of texts, numbers, flags and further records.
 
 use std::fmt;
+use std::time::Duration;
 
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{Run, Scenario, Warning};
@@ -26,8 +27,18 @@ impl<'py, T: DeserializeOwned> FromPyObject<'_, 'py> for Record<T> {
     type Error = PyErr;
 
     fn extract(object: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        pythonize::depythonize(&object).map(Self).map_err(|error| PyValueError::new_err(error.to_string()))
+        pythonize::depythonize(&object).map(Self).map_err(invalid)
     }
+}
+
+/// The `ValueError` with this message.
+pub(crate) fn invalid(message: impl fmt::Display) -> PyErr {
+    PyValueError::new_err(message.to_string())
+}
+
+/// A time in seconds.
+pub(crate) fn seconds(value: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(value).map_err(invalid)
 }
 
 /// Swept keys with their values, an ordered JSON object.
@@ -68,7 +79,7 @@ pub struct Planned {
     pub id: String,
     #[serde(deserialize_with = "narrows_scenario::read")]
     pub scenario: Scenario,
-    /// Entries under `[[flows]]`, without multiplication by counts and arrivals.
+    /// Number of entries of `[[flows]]`, each counted once.
     pub flows: usize,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
@@ -87,7 +98,7 @@ impl From<Run> for Planned {
     }
 }
 
-/// A planned run as Python sees it: what it shows of a run, and the run's description for `run` and `check_place`.
+/// A planned run for Python: its properties, and its serialised form for `run` and `check_place`.
 #[derive(Debug, Serialize)]
 pub struct Row {
     point: Point,
@@ -105,7 +116,7 @@ impl TryFrom<Run> for Row {
 
     fn try_from(run: Run) -> PyResult<Self> {
         let planned = Planned::from(run);
-        let text = serde_json::to_string(&planned).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        let text = serde_json::to_string(&planned).map_err(invalid)?;
         let schemes = planned.scenario.flows.iter().map(|flow| flow.scheme.clone()).collect();
         let Planned { point, seed, id, flows, warnings, .. } = planned;
         Ok(Self { point, seed, id, flows, schemes, warnings, text })

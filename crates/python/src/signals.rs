@@ -4,10 +4,10 @@ use std::sync::Mutex;
 
 use pyo3::prelude::*;
 
-/// Calls `run` without the GIL, with a check for signals that it must make often.
+/// Calls `run` without the GIL. It must often call its argument, which checks for signals.
 ///
 /// # Errors
-/// What a signal handler raised, such as `KeyboardInterrupt`.
+/// The exception of a signal handler, such as `KeyboardInterrupt`.
 pub(crate) fn interruptible<T: Send>(
     py: Python<'_>,
     run: impl FnOnce(&(dyn Fn() -> bool + Sync)) -> T + Send,

@@ -1,4 +1,4 @@
-//! Applications: a table of keys for each, and what the keys `size` and `app` of a flow become.
+//! Applications: their tables of keys, and the resolution of a flow's `size` and `app`.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +7,7 @@ use narrows_traffic::AppConfig;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::diagnostic::{Diagnostic, key_in};
+use crate::diagnostic::{Diagnostic, key_in, refuse};
 use crate::keys;
 use crate::quantity::{Rate, Size, Time};
 use crate::schema::short::tagged;
@@ -85,27 +85,23 @@ pub(crate) fn app(size: Option<&Size>, app: Option<&App>, table: &str, segment: 
     let key = |name: &str| key_in(table, name);
     if let Some(size) = size {
         if app.is_some() {
-            return Err(
-                Diagnostic::new(key("app"), "`size` already makes the flow a file").accepted("either size or app")
-            );
+            return refuse(key("app"), "`size` already makes the flow a file", "either size or app");
         }
         return match size.value() {
-            Bytes::ZERO => {
-                Err(Diagnostic::new(key("size"), format!("`{size}` is an empty file")).accepted("a size above zero"))
-            }
+            Bytes::ZERO => refuse(key("size"), format!("`{size}` is an empty file"), "a size above zero"),
             size => Ok(AppConfig::File(size)),
         };
     }
     let period = |name: &str, time: &Time| match time.value() {
-        Nanos::ZERO => Err(Diagnostic::new(key(name), "a period of zero").accepted("a time above zero")),
+        Nanos::ZERO => refuse(key(name), "a period of zero", "a time above zero"),
         time => Ok(time),
     };
     let ranged = |name: &str, stated: Option<f64>, default: f64, range: RangeInclusive<f64>| match stated {
-        Some(value) if !range.contains(&value) => Err(Diagnostic::new(
+        Some(value) if !range.contains(&value) => refuse(
             key(&format!("app.{name}")),
             format!("`{value}` is out of range"),
-        )
-        .accepted(format!("{} to {}", range.start(), range.end()))),
+            format!("{} to {}", range.start(), range.end()),
+        ),
         stated => Ok(stated.unwrap_or(default)),
     };
     Ok(match app {
@@ -126,7 +122,7 @@ pub(crate) fn app(size: Option<&Size>, app: Option<&App>, table: &str, segment: 
             let rate = keys::rate(&key("app.rate"), &own.rate)?;
             let write = own.write.as_ref().map_or(Bytes::new(segment.into()), Size::value);
             if write.is_zero() {
-                return Err(Diagnostic::new(key("app.write"), "writes of zero bytes").accepted("a size above zero"));
+                return refuse(key("app.write"), "writes of zero bytes", "a size above zero");
             }
             AppConfig::Cbr { rate, write }
         }

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::app::{App, app};
-use crate::diagnostic::{Diagnostic, key_in};
+use crate::diagnostic::{Diagnostic, key_in, refuse};
 use crate::params;
 use crate::quantity::Size;
 use crate::schema::Flow;
@@ -30,12 +30,13 @@ pub(crate) fn settings(
     let key = |name: &str| key_in(table, name);
     if protocol(flow, scheme) != Protocol::Dccp {
         return match &flow.dccp {
-            Some(_) => Err(Diagnostic::new(key("dccp"), "this flow is not carried by DCCP")
-                .accepted("protocol = \"dccp\", or omit this table")),
+            Some(_) => {
+                refuse(key("dccp"), "this flow is not carried by DCCP", "protocol = \"dccp\", or omit this table")
+            }
             None => Ok(None),
         };
     }
-    let cannot = |name: &str, why: &str, accepted: &str| Err(Diagnostic::new(key(name), why).accepted(accepted));
+    let cannot = |name: &str, why: &str, accepted: &str| refuse(key(name), why, accepted);
     if flow.tcp.is_some() {
         return cannot("tcp", "this flow is carried by DCCP", "settings in the table `dccp`");
     }
@@ -55,8 +56,8 @@ fn config(
 ) -> Result<narrows_dccp::Config, Diagnostic> {
     let key = |name: &str| key_in(table, name);
     if let Some(why) = unable(scheme) {
-        return Err(Diagnostic::new(key("scheme"), format!("DCCP cannot carry `{}`: {why}", scheme.info.name))
-            .accepted(carried().collect::<Vec<_>>().join(", ")));
+        let message = format!("DCCP cannot carry `{}`: {why}", scheme.info.name);
+        return refuse(key("scheme"), message, carried().collect::<Vec<_>>().join(", "));
     }
     let default = narrows_dccp::Config::default();
     let own = own.cloned().unwrap_or_default();
@@ -77,7 +78,7 @@ fn config(
         let place = if own.queue.is_some() { key("dccp.queue") } else { "dccp.queue".to_owned() };
         let found = format!("{queue} datagrams of {datagram} B are {:.1} GB", waiting as f64 / 1e9);
         let accepted = format!("at most {} of this size, which are 2 GB", MOST_WAITING / u64::from(datagram));
-        return Err(Diagnostic::new(place, found).accepted(accepted));
+        return refuse(place, found, accepted);
     }
     Ok(narrows_dccp::Config {
         scheme,

@@ -1,16 +1,14 @@
-//! Diagnostics: the place, the problem, and the values accepted.
+//! Diagnostics: location, problem and accepted values.
 
 use std::fmt;
 
-use narrows_cc::{Nanos, schemes};
-use serde::{Deserialize, Serialize, de};
+use narrows_cc::Nanos;
+use serde::{Deserialize, Serialize};
 
-use crate::schema;
-
-/// The place of a value in the text.
+/// The location of a value in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// Not known (JSON carries no places).
+    /// Unknown: JSON values have no location.
     Unknown,
     /// At this byte of the text.
     Text(usize),
@@ -74,7 +72,7 @@ impl From<ScenarioError> for Warning {
     }
 }
 
-/// A problem under construction: each caller adds its part of the key, and the first that knows the place
+/// A diagnostic under construction: callers prefix their part of the key, and the first that knows the location
 /// sets it.
 #[derive(Clone, Debug)]
 pub(crate) struct Diagnostic(Box<Inner>);
@@ -87,16 +85,13 @@ struct Inner {
     accepted: Option<String>,
 }
 
-/// Separates message and accepted values in errors with a single text.
-const ACCEPTED: &str = "\n  accepted: ";
-
 impl Diagnostic {
     /// A problem with `key`.
     pub(crate) fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
         Self(Box::new(Inner { at: None, key: key.into(), message: message.into(), accepted: None }))
     }
 
-    /// A key that must be stated and is not.
+    /// A missing key.
     pub(crate) fn missing(key: &str) -> Self {
         Self::new(key, "this key is missing")
     }
@@ -107,7 +102,7 @@ impl Diagnostic {
         self
     }
 
-    /// Sets the place, unless it is known already.
+    /// Sets the location, unless one is set.
     pub(crate) fn at(mut self, location: Location) -> Self {
         self.0.at.get_or_insert(location);
         self
@@ -122,7 +117,7 @@ impl Diagnostic {
         self
     }
 
-    /// Converts to the public error. `locate` finds the place of a key, if none is set.
+    /// Converts to the public error. `locate` finds the location of a key, if none is set.
     pub(crate) fn report(self, name: &str, text: &str, locate: impl FnOnce(&str) -> Location) -> ScenarioError {
         let Inner { at, key, message, accepted } = *self.0;
         let location = at.unwrap_or_else(|| locate(&key));
@@ -142,7 +137,16 @@ impl Diagnostic {
     }
 }
 
-/// The dotted key of `name` in `table`; no table stands for the top of the text.
+/// The error about `key`, with the problem and the accepted values.
+pub(crate) fn refuse<T>(
+    key: impl Into<String>,
+    message: impl Into<String>,
+    accepted: impl Into<String>,
+) -> Result<T, Diagnostic> {
+    Err(Diagnostic::new(key, message).accepted(accepted))
+}
+
+/// The dotted key of `name` in `table`; an empty table is the top of the text.
 pub(crate) fn key_in(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }
@@ -170,69 +174,6 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-impl de::Error for Diagnostic {
-    fn custom<T: fmt::Display>(message: T) -> Self {
-        let text = message.to_string();
-        match text.split_once(ACCEPTED) {
-            Some((message, accepted)) => Self::new("", message).accepted(accepted),
-            None => Self::new("", text),
-        }
-    }
-
-    fn invalid_type(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::new("", format!("found {}", describe(&found))).accepted(expected.to_string())
-    }
-
-    fn invalid_value(found: de::Unexpected<'_>, expected: &dyn de::Expected) -> Self {
-        Self::invalid_type(found, expected)
-    }
-
-    fn unknown_variant(found: &str, expected: &'static [&'static str]) -> Self {
-        unknown(&format!("unknown value `{found}`"), found, expected.iter().copied())
-    }
-
-    fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
-        // `sweep` is taken out before the scenario's own keys are read.
-        let sweep = expected.contains(&"warmup").then_some("sweep");
-        let known = expected.iter().copied().chain(sweep);
-        match sweep.and_then(|_| schema::place_of(found)) {
-            Some(place) => Self::new("", format!("unknown key; did you mean `{place}`?"))
-                .accepted(known.collect::<Vec<_>>().join(", ")),
-            None => unknown("unknown key", found, known),
-        }
-    }
-
-    fn missing_field(field: &'static str) -> Self {
-        let diagnostic = Self::missing(field);
-        match field {
-            "scheme" => {
-                diagnostic.accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", "))
-            }
-            // Only a router is a table whose kinds are no list of the reader.
-            "kind" => diagnostic.accepted(schema::choice::Router::names()),
-            "from" | "to" => diagnostic.accepted("the name of a node"),
-            _ => diagnostic,
-        }
-    }
-
-    fn duplicate_field(_field: &'static str) -> Self {
-        Self::new("", "this key appears twice")
-    }
-}
-
-fn describe(found: &de::Unexpected<'_>) -> String {
-    match found {
-        de::Unexpected::Map => "a table".into(),
-        de::Unexpected::Seq => "a list".into(),
-        de::Unexpected::Str(text) => format!("the string `{text}`"),
-        de::Unexpected::Bool(value) => format!("`{value}`"),
-        de::Unexpected::Signed(value) => format!("`{value}`"),
-        de::Unexpected::Unsigned(value) => format!("`{value}`"),
-        de::Unexpected::Float(value) => format!("`{value}`"),
-        other => other.to_string(),
-    }
-}
-
 /// Error for a name that is not among `known`: suggests the nearest one and lists all.
 pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> Diagnostic {
     let message = match nearest(found, known.clone()) {
@@ -242,7 +183,7 @@ pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item 
     Diagnostic::new("", message).accepted(known.collect::<Vec<_>>().join(", "))
 }
 
-/// The name that `found` was probably meant to be.
+/// The known name nearest to `found`, if it is near enough to be a slip.
 fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = found.chars().count();
     let allowed = (1 + length / 4).min(length.saturating_sub(1));

@@ -1,4 +1,4 @@
-//! Every effective option of a scenario, and where it comes from.
+//! Every effective option of a scenario, and its origin.
 
 mod flow;
 
@@ -7,12 +7,12 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::diagnostic::{Diagnostic, Location, show};
-use crate::plan::Plan;
+use crate::plan::{LinkPlan, Plan};
 use crate::queue;
-use crate::schema::table::names;
+use crate::schema::table::{names, object};
 use crate::schema::value::Protocol;
 use crate::schema::{Link, Network, NetworkKind, Scenario};
-use crate::tree::{Node, Tree};
+use crate::tree::{Tree, names_in};
 
 /// One option.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -21,7 +21,7 @@ pub struct Row {
     pub key: String,
     /// Its value, as a scenario spells it.
     pub value: Value,
-    /// The same in units of the run, where the value depends on others: the bytes of `1bdp`.
+    /// The value in units of the run, if it depends on others: the bytes of `1bdp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved: Option<String>,
     /// Its origin: `default`, `profile NAME`, `command line`, `[sweep]`, the table that states it such as `[tcp]`,
@@ -76,36 +76,27 @@ pub struct Explanation {
     pub flows: Vec<FlowOptions>,
 }
 
-/// What the origin of a value is found in.
+/// The texts in which origins are looked up.
 pub(crate) struct Origins<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) text: &'a str,
     pub(crate) point: &'a [(String, String)],
 }
 
-/// A key without the numbers of items: `flows.rtt` for `flows.0.rtt`.
-fn of_all(key: &str) -> String {
-    key.split('.').filter(|segment| segment.parse::<usize>().is_err()).collect::<Vec<_>>().join(".")
-}
-
 impl Origins<'_> {
-    /// Whether the scenario states this key.
+    /// The stated value of a key.
     fn stated(&self, key: &str) -> Option<&Tree> {
-        key.split('.').try_fold(self.tree, |here, segment| match &here.node {
-            Node::Table(_) => here.get(segment).map(|entry| &entry.value),
-            Node::List(items) => items.get(segment.parse::<usize>().ok()?),
-            _ => None,
-        })
+        key.split('.').try_fold(self.tree, |here, segment| here.child(segment))
     }
 
-    /// The row of a key that the table `table` states.
+    /// The row of a stated key.
     fn row(&self, name: &str, value: Value, key: &str, at: Location) -> Row {
         let table = match key.split('.').next() {
             Some(list @ ("flows" | "links")) => format!("[[{list}]]"),
             Some(table) if key.contains('.') => format!("[{table}]"),
             _ => "scenario".to_owned(),
         };
-        let swept = self.point.iter().any(|(axis, _)| key == axis || of_all(key) == of_all(axis));
+        let swept = self.point.iter().any(|(axis, _)| key == axis || names_in(key).eq(names_in(axis)));
         let (from, line) = match at {
             Location::CommandLine => ("command line".to_owned(), None),
             Location::Text(offset) => {
@@ -118,19 +109,12 @@ impl Origins<'_> {
         Row { key: name.to_owned(), value, resolved: None, from, line }
     }
 
-    /// The row of `name`, stated at the first of `keys` that the scenario has, otherwise from `otherwise`.
+    /// The row of `name`, from the first of `keys` that the scenario states, else with the origin `otherwise`.
     fn option(&self, name: &str, value: Value, keys: &[String], otherwise: &str) -> Row {
         match keys.iter().find_map(|key| self.stated(key).map(|tree| (key, tree.at))) {
             Some((key, at)) => self.row(name, value, key, at),
             None => Row { key: name.to_owned(), value, resolved: None, from: otherwise.to_owned(), line: None },
         }
-    }
-}
-
-pub(crate) fn object(value: &impl Serialize) -> Map<String, Value> {
-    match serde_json::to_value(value) {
-        Ok(Value::Object(keys)) => keys,
-        other => unreachable!("a table is an object: {other:?}"),
     }
 }
 
@@ -156,7 +140,7 @@ pub(crate) fn explain(scenario: &Scenario, plan: &Plan, origins: &Origins<'_>) -
     })
 }
 
-/// Defaults of the keys of `[network]` that a scenario may omit; `None` where the network has no such thing.
+/// Defaults of the keys of `[network]` that a scenario may omit; `None` if a key does not apply.
 fn unstated(network: &Network, kind: NetworkKind, key: &str) -> Option<&'static str> {
     let access = network.access_rate.is_some();
     let dumbbell = kind == NetworkKind::Dumbbell;
@@ -190,19 +174,8 @@ fn network(scenario: &Scenario, plan: &Plan, origins: &Origins<'_>) -> Vec<Row> 
         let implied = router.map(|router| Value::from(router.entry.info.name));
         let needed = stated.is_none() && implied.is_some();
         let Some(value) = stated.or(implied).or_else(absent) else { continue };
-        let mut row =
-            origins.option(key, value, std::slice::from_ref(&place), if needed { "scheme" } else { "default" });
-        match (*key, first) {
-            ("buffer", Some(link)) => row.resolved = Some(limit(&link.config.limit)),
-            ("queue", Some(link)) => {
-                row.value = Value::from(queue_kind(&row.value));
-                rows.push(row);
-                rows.extend(queue_rows(&link.config.queue, &[place], origins));
-                continue;
-            }
-            _ => {}
-        }
-        rows.push(row);
+        let row = origins.option(key, value, std::slice::from_ref(&place), if needed { "scheme" } else { "default" });
+        add(&mut rows, row, first, &[place], origins);
     }
     rows
 }
@@ -217,25 +190,25 @@ fn link(scenario: &Scenario, index: usize, plan: &Plan, origins: &Origins<'_>) -
     for key in names::<Link>() {
         let Some(value) = own.get(*key).or_else(|| common.get(*key)) else { continue };
         let places = [format!("links.{index}.{key}"), format!("network.{key}")];
-        let mut row = origins.option(key, value.clone(), &places, "default");
-        match (*key, planned) {
-            ("buffer", Some(planned)) => row.resolved = Some(limit(&planned.config.limit)),
-            ("queue", Some(planned)) => {
-                row.value = Value::from(queue_kind(&row.value));
-                options.push(row);
-                options.extend(queue_rows(&planned.config.queue, &places, origins));
-                continue;
-            }
-            _ => {}
-        }
-        options.push(row);
+        let row = origins.option(key, value.clone(), &places, "default");
+        add(&mut options, row, planned, &places, origins);
     }
     LinkOptions { link: name, options }
 }
 
-/// The kind of a queue in its short or long form.
-fn queue_kind(value: &Value) -> String {
-    value.get("kind").unwrap_or(value).as_str().unwrap_or_default().to_owned()
+/// Adds the row of a key stated at one of `places`: a buffer with its size, a queue with its parameters.
+fn add(rows: &mut Vec<Row>, mut row: Row, link: Option<&LinkPlan>, places: &[String], origins: &Origins<'_>) {
+    match (row.key.as_str(), link) {
+        ("buffer", Some(link)) => row.resolved = Some(limit(&link.config.limit)),
+        ("queue", Some(link)) => {
+            let kind = row.value.get("kind").unwrap_or(&row.value);
+            row.value = kind.as_str().unwrap_or_default().into();
+            rows.push(row);
+            return rows.extend(queue_rows(&link.config.queue, places, origins));
+        }
+        _ => {}
+    }
+    rows.push(row);
 }
 
 fn limit(limit: &config::Limit) -> String {
@@ -248,16 +221,14 @@ fn limit(limit: &config::Limit) -> String {
 
 /// The parameters of a queue discipline, stated below one of the keys `places`.
 fn queue_rows(config: &config::Queue, places: &[String], origins: &Origins<'_>) -> Vec<Row> {
+    // The first table that has a queue has all of its keys.
+    let owner = places.iter().find(|place| origins.stated(place).is_some());
     let row = |(name, value): (&str, Value)| {
-        // The first table that has a queue has all of its keys.
-        let owner = places.iter().find(|place| origins.stated(place).is_some());
         let keys: Vec<String> = owner.map(|place| format!("{place}.{name}")).into_iter().collect();
         origins.option(&format!("queue.{name}"), value, &keys, "default")
     };
     let mut rows: Vec<Row> = queue::rows(config).into_iter().map(row).collect();
-    if matches!(config, config::Queue::Htb(_))
-        && let Some(place) = places.iter().find(|place| origins.stated(place).is_some())
-    {
+    if let (config::Queue::Htb(_), Some(place)) = (config, owner) {
         for name in ["classes", "default"] {
             let key = format!("{place}.{name}");
             if let Some(tree) = origins.stated(&key) {

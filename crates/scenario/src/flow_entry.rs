@@ -4,7 +4,7 @@
 use narrows_cc::{Bytes, Nanos};
 use narrows_tcp::multipath::MAPPING_BYTES;
 
-use crate::diagnostic::{Diagnostic, show};
+use crate::diagnostic::{Diagnostic, refuse, show};
 use crate::flows::{self, Kind};
 use crate::identity::Identity;
 use crate::quantity::Time;
@@ -47,7 +47,7 @@ impl SubflowPath {
         let ends = access_ends(network);
         let longest = |route: &Route| route.forward.len().max(route.reverse.len());
         if alternates.iter().map(longest).fold(longest(&route), usize::max) + ends > MAX_HOPS {
-            return Err(Diagnostic::new(table, "the route is too long").accepted(format!("at most {MAX_HOPS} links")));
+            return refuse(table, "the route is too long", format!("at most {MAX_HOPS} links"));
         }
         let access = network.access_delay.as_ref().map_or(Nanos::ZERO, Time::value) * ends as u64 * 2;
         let delays = |route: &[usize]| route.iter().map(|&link| topology.links[link].delay).sum::<Nanos>();
@@ -55,19 +55,18 @@ impl SubflowPath {
         let key = format!("{table}.rtt");
         let rtt = match &flow.rtt {
             Some(rtt) if rtt.value().is_zero() => {
-                return Err(Diagnostic::new(key, "an RTT of zero").accepted("a time above zero such as 40ms"));
+                return refuse(key, "an RTT of zero", "a time above zero such as 40ms");
             }
             Some(rtt) if rtt.value() < path => {
                 let message = format!("`{rtt}` is less than the delay of the path, {}", show(path));
-                return Err(Diagnostic::new(key, message)
-                    .accepted(format!("at least {}, or links with less delay", show(path))));
+                return refuse(key, message, format!("at least {}, or links with less delay", show(path)));
             }
             Some(rtt) => rtt.value(),
             None if topology.is_dumbbell() => {
-                return Err(Diagnostic::new(key, "this key is missing").accepted("a time such as 40ms"));
+                return refuse(key, "this key is missing", "a time such as 40ms");
             }
             None if path.is_zero() => {
-                return Err(Diagnostic::new(key, "the path has no delay").accepted("an rtt here, or links with delay"));
+                return refuse(key, "the path has no delay", "an rtt here, or links with delay");
             }
             None => path,
         };

@@ -9,15 +9,16 @@ use narrows_traffic::AppConfig;
 
 use crate::app::app;
 use crate::datagrams;
-use crate::diagnostic::{Diagnostic, show};
+use crate::diagnostic::{Diagnostic, refuse, show};
 use crate::params;
 use crate::profile::FlowProfile;
 use crate::quantity::Time;
 use crate::schema::choice::{FileSize, Mean, Pareto};
+use crate::schema::table::first_stated;
 use crate::schema::{Arrivals, Scenario};
 use crate::tcp;
 
-/// Most flows of a run; more are certainly a mistake.
+/// Greatest number of flows in a run; more are certainly a mistake.
 pub(crate) const MAX_FLOWS: u64 = 100_000;
 
 /// Header bytes of a full DCCP data packet: IP, DCCP and its usual options.
@@ -91,21 +92,12 @@ pub(crate) fn expand(
         return Err(late("start", start));
     }
     if let Some(arrivals) = &flow.arrivals {
-        let excluded = [
-            ("count", flow.count.is_some()),
-            ("size", flow.size.is_some()),
-            ("app", flow.app.is_some()),
-            ("stagger", flow.stagger.is_some()),
-            ("spread", flow.spread.is_some()),
-        ];
-        if let Some((name, _)) = excluded.iter().find(|(_, stated)| *stated) {
-            return Err(
-                Diagnostic::new(key(name), "`arrivals` already states this").accepted("either this key or arrivals")
-            );
+        if let Some(name) = first_stated(flow, &["count", "size", "app", "stagger", "spread"]) {
+            return refuse(key(name), "`arrivals` already states this", "either this key or arrivals");
         }
         let end = stop.unwrap_or(duration).min(duration);
         if end <= start {
-            return Err(Diagnostic::new(key("stop"), "arrivals stop before they start").accepted("a time after start"));
+            return refuse(key("stop"), "arrivals stop before they start", "a time after start");
         }
         let before = drafts.len();
         arrive(
@@ -120,13 +112,13 @@ pub(crate) fn expand(
     }
     let count = flow.count.unwrap_or(1);
     if count == 0 {
-        return Err(Diagnostic::new(key("count"), "`0` is out of range").accepted("a whole number from 1"));
+        return refuse(key("count"), "`0` is out of range", "a whole number from 1");
     }
     let all = (count as usize).saturating_mul(subflows);
     check_count(drafts.len().saturating_add(all), all, &key("count"))?;
     let app = app(flow.size.as_ref(), flow.app.as_ref().map(|app| &app.0), &table, segment)?;
     if flow.stagger.is_some() && flow.spread.is_some() {
-        return Err(Diagnostic::new(key("spread"), "`stagger` is also set").accepted("either stagger or spread"));
+        return refuse(key("spread"), "`stagger` is also set", "either stagger or spread");
     }
     for i in 0..u64::from(count) {
         let (name, offset) = match (&flow.stagger, &flow.spread) {
@@ -146,7 +138,7 @@ pub(crate) fn expand(
                 false => "as it starts".to_owned(),
             };
             let message = format!("the flow would stop at {stated}, {order}");
-            return Err(Diagnostic::new(key("stop"), message).accepted(format!("a time after {}", show(start))));
+            return refuse(key("stop"), message, format!("a time after {}", show(start)));
         }
         push(app, start, stop, drafts);
     }
@@ -155,8 +147,8 @@ pub(crate) fn expand(
 
 fn check_count(total: usize, of_entry: usize, key: &str) -> Result<(), Diagnostic> {
     if total as u64 > MAX_FLOWS {
-        return Err(Diagnostic::new(key, format!("{of_entry} flows here, {total} in total"))
-            .accepted(format!("at most {MAX_FLOWS} flows in a run")));
+        let message = format!("{of_entry} flows here, {total} in total");
+        return refuse(key, message, format!("at most {MAX_FLOWS} flows in a run"));
     }
     Ok(())
 }
@@ -172,17 +164,17 @@ fn arrive(
 ) -> Result<(), Diagnostic> {
     let rate = arrivals.rate.value();
     if rate <= 0.0 {
-        return Err(Diagnostic::new(format!("{table}.rate"), format!("with `{}` no flow would arrive", arrivals.rate))
-            .accepted("a frequency above zero such as 10/s"));
+        let message = format!("with `{}` no flow would arrive", arrivals.rate);
+        return refuse(format!("{table}.rate"), message, "a frequency above zero such as 10/s");
     }
     if arrivals.limit == Some(0) {
-        return Err(Diagnostic::new(format!("{table}.limit"), "`0` is out of range").accepted("a whole number from 1"));
+        return refuse(format!("{table}.limit"), "`0` is out of range", "a whole number from 1");
     }
     let limit = u64::from(arrivals.limit.unwrap_or(u32::MAX));
     let expected = rate * (end - start).as_secs_f64();
     if expected.min(limit as f64) > MAX_FLOWS as f64 {
-        return Err(Diagnostic::new(format!("{table}.rate"), format!("about {expected:.0} flows would arrive"))
-            .accepted(format!("at most {MAX_FLOWS} flows in a run")));
+        let message = format!("about {expected:.0} flows would arrive");
+        return refuse(format!("{table}.rate"), message, format!("at most {MAX_FLOWS} flows in a run"));
     }
     let draw = sizes(&arrivals.size.0, &format!("{table}.size"))?;
     let (mut at, mut arrived) = (start.as_secs_f64(), 0);
@@ -203,13 +195,13 @@ fn sizes(size: &FileSize, table: &str) -> Result<impl Fn(&mut Random) -> Bytes +
         size;
     let mean = mean.value();
     if mean.is_zero() {
-        return Err(Diagnostic::new(table, "a mean size of zero").accepted("a size above zero"));
+        return refuse(table, "a mean size of zero", "a size above zero");
     }
     if let FileSize::Pareto(Pareto { shape: Some(shape), .. }) = size
         && *shape <= 1.0
     {
-        return Err(Diagnostic::new(format!("{table}.shape"), format!("`{shape}` makes the mean infinite"))
-            .accepted("a number above 1, such as 1.2"));
+        let message = format!("`{shape}` makes the mean infinite");
+        return refuse(format!("{table}.shape"), message, "a number above 1, such as 1.2");
     }
     let size = size.clone();
     Ok(move |random: &mut Random| {

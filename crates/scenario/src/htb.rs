@@ -3,13 +3,13 @@
 use narrows_cc::{Bytes, Nanos, Rate, schemes};
 use narrows_net::config::{self, HtbClass, HtbError};
 
-use crate::diagnostic::{Diagnostic, unknown};
+use crate::diagnostic::{Diagnostic, refuse, unknown};
 use crate::keys;
 use crate::quantity;
 use crate::schema::class::Class;
 use crate::schema::value::Protocol;
 
-/// Properties of a connection for the matching of classes.
+/// Properties by which a connection matches classes.
 pub(crate) struct Member<'a> {
     /// Its own label, and the label of its entry.
     pub(crate) labels: [&'a str; 2],
@@ -26,7 +26,7 @@ pub(crate) struct Place<'a> {
     pub(crate) rtt: Nanos,
     /// A full packet.
     pub(crate) packet: Bytes,
-    /// All connections in order, for the matching of classes.
+    /// All connections, in order.
     pub(crate) members: Vec<Member<'a>>,
 }
 
@@ -46,10 +46,8 @@ pub(crate) fn queue(
 ) -> Result<config::Htb, Diagnostic> {
     let key = format!("{table}.classes");
     if classes.is_empty() || classes.len() > config::Htb::MAX_CLASSES {
-        return Err(Diagnostic::new(key, format!("{} classes", classes.len())).accepted(format!(
-            "1 to {} tables such as {{ name = \"a\", rate = \"5mbit\" }}",
-            config::Htb::MAX_CLASSES
-        )));
+        let accepted = format!("1 to {} tables such as {{ name = \"a\", rate = \"5mbit\" }}", config::Htb::MAX_CLASSES);
+        return refuse(key, format!("{} classes", classes.len()), accepted);
     }
     let reader = Reader { table, classes, place };
     let parents = reader.parents()?;
@@ -76,11 +74,8 @@ impl Reader<'_> {
     fn parents(&self) -> Result<Vec<Option<usize>>, Diagnostic> {
         for (number, class) in self.classes.iter().enumerate() {
             if self.names().take(number).any(|name| name == class.name) {
-                return Err(Diagnostic::new(
-                    self.key(number, "name"),
-                    format!("two classes have the name `{}`", class.name),
-                )
-                .accepted("a unique name"));
+                let message = format!("two classes have the name `{}`", class.name);
+                return refuse(self.key(number, "name"), message, "a unique name");
             }
         }
         let parent = |(number, class): (usize, &Class)| {
@@ -92,13 +87,12 @@ impl Reader<'_> {
         };
         let parents: Vec<_> = self.classes.iter().enumerate().map(parent).collect::<Result<_, _>>()?;
         for (number, class) in self.classes.iter().enumerate() {
-            // More steps than classes: the ancestors form a circle.
+            // At most as many steps as classes, because ancestors may form a circle.
             let above = std::iter::successors(parents[number], |&above| parents[above]);
             let mut steps = above.take(self.classes.len());
             if steps.any(|above| above == number) {
                 let message = format!("`{}` is its own ancestor", class.name);
-                return Err(Diagnostic::new(self.key(number, "parent"), message)
-                    .accepted("a class that is not below it, or omit this key"));
+                return refuse(self.key(number, "parent"), message, "a class that is not below it, or omit this key");
             }
         }
         Ok(parents)
@@ -110,7 +104,7 @@ impl Reader<'_> {
         let packet = self.place.packet;
         let stray = |keys: &[(&str, bool)], message: String, accepted: &str| {
             let found = keys.iter().find(|(_, stated)| *stated);
-            found.map_or(Ok(()), |(name, _)| Err(Diagnostic::new(key(name), message).accepted(accepted)))
+            found.map_or(Ok(()), |(name, _)| refuse(key(name), message, accepted))
         };
         let policed = class.policed.unwrap_or(false);
         if parents.contains(&Some(number)) {
@@ -129,17 +123,16 @@ impl Reader<'_> {
             let keys = [("ceil", class.ceil.is_some()), ("ceil_burst", class.ceil_burst.is_some())];
             stray(&keys, format!("`{}` is policed and sends no more than its rate", class.name), "rate and burst")?;
             if class.burst.is_none() {
-                return Err(
-                    Diagnostic::new(key("burst"), "a policed class requires this key").accepted("a size such as 15kB")
-                );
+                return refuse(key("burst"), "a policed class requires this key", "a size such as 15kB");
             }
             keys::rate(&key("rate"), &class.rate)?
         } else {
             class.rate.value()
         };
         let at_least_a_packet = |name: &str, size: &quantity::Size| match size.value() {
-            bytes if bytes < packet => Err(Diagnostic::new(key(name), format!("`{size}` is less than a packet"))
-                .accepted(format!("at least {}B", packet.as_u64()))),
+            bytes if bytes < packet => {
+                refuse(key(name), format!("`{size}` is less than a packet"), format!("at least {}B", packet.as_u64()))
+            }
             bytes => Ok(bytes),
         };
         let size = |name: &str, size: &Option<quantity::Size>| {
@@ -147,8 +140,8 @@ impl Reader<'_> {
         };
         let ceil = match &class.ceil {
             Some(ceil) if ceil.value() < rate => {
-                return Err(Diagnostic::new(key("ceil"), format!("`{ceil}` is less than the rate, `{}`", class.rate))
-                    .accepted("at least the rate"));
+                let message = format!("`{ceil}` is less than the rate, `{}`", class.rate);
+                return refuse(key("ceil"), message, "at least the rate");
             }
             Some(ceil) => Some(keys::rate(&key("ceil"), ceil)?),
             None => policed.then_some(rate),
@@ -161,7 +154,7 @@ impl Reader<'_> {
             None => None,
         };
         if let Some(priority) = class.priority.filter(|&priority| priority >= config::Htb::PRIORITIES) {
-            return Err(Diagnostic::new(key("priority"), format!("`{priority}` is out of range")).accepted("0 to 7"));
+            return refuse(key("priority"), format!("`{priority}` is out of range"), "0 to 7");
         }
         let burst = size("burst", &class.burst)?;
         let limit = class.buffer.as_ref();
@@ -193,15 +186,17 @@ impl Reader<'_> {
             let children = sum(Some(number));
             if children > class.rate.value() {
                 let message = format!("`{}` is less than the rates of its children, {}", class.rate, show(children));
-                return Err(Diagnostic::new(self.key(number, "rate"), message)
-                    .accepted("at least their sum, or children with lower rates"));
+                return refuse(self.key(number, "rate"), message, "at least their sum, or children with lower rates");
             }
         }
         let all = sum(None);
         if all > self.place.rate {
             let message = format!("rates of {} in total, but the link carries {}", show(all), show(self.place.rate));
-            return Err(Diagnostic::new(format!("{}.classes", self.table), message)
-                .accepted("top-level rates that add up to at most the link's rate"));
+            return refuse(
+                format!("{}.classes", self.table),
+                message,
+                "top-level rates that add up to at most the link's rate",
+            );
         }
         Ok(())
     }
@@ -253,21 +248,22 @@ impl Reader<'_> {
             let mut lost =
                 self.place.members.iter().zip(flows).filter(|(member, class)| member.crosses && class.is_none());
             return match lost.next() {
-                Some((member, _)) => {
-                    Err(Diagnostic::new(key, format!("flow `{}` belongs to no class", member.labels[0]))
-                        .accepted("a class for such flows, or a class whose flows, schemes and protocol match it"))
-                }
+                Some((member, _)) => refuse(
+                    key,
+                    format!("flow `{}` belongs to no class", member.labels[0]),
+                    "a class for such flows, or a class whose flows, schemes and protocol match it",
+                ),
                 None => Ok(leaves.next().unwrap_or(0) as u8),
             };
         };
         let names: Vec<_> = leaves.map(|number| self.classes[number].name.as_str()).collect();
         match self.names().position(|class| class == name) {
             Some(number) if leaf(&number) => Ok(number as u8),
-            Some(_) => Err(Diagnostic::new(
+            Some(_) => refuse(
                 key,
                 format!("`{name}` has children, and only classes without children hold packets"),
-            )
-            .accepted(names.join(", "))),
+                names.join(", "),
+            ),
             None => Err(unknown(&format!("there is no class `{name}`"), name, names.into_iter()).within(&key)),
         }
     }

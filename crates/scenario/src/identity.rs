@@ -5,7 +5,7 @@ use core::net::Ipv4Addr;
 
 use narrows_routers::{FiveTuple, NegotiationConfig};
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, refuse};
 use crate::keys;
 use crate::schema::{Flow, Protocol, Scenario};
 
@@ -13,7 +13,7 @@ use crate::schema::{Flow, Protocol, Scenario};
 pub(crate) struct Identity {
     tuple: FiveTuple,
     negotiation: NegotiationConfig,
-    /// No content is stated: each connection is a transmission of its own.
+    /// A content is stated; otherwise each connection is a separate transmission.
     stated: bool,
 }
 
@@ -22,9 +22,9 @@ const SENDERS: u32 = 10 << 24;
 const RECEIVERS: u32 = (10 << 24) | (128 << 16);
 /// The default port of receivers.
 const PORT: u16 = 5001;
-/// The first port of senders, and how many there are (RFC 6335 section 6).
+/// The first port of senders (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
-/// First number of unstated contents.
+/// The first content number of flows that state none.
 const OWN_CONTENT: u32 = 1 << 31;
 
 fn address(key: String, text: &str) -> Result<u32, Diagnostic> {
@@ -69,13 +69,13 @@ impl Identity {
         let max = rate("max_rate", &flow.max_rate, default.max)?;
         let receive = rate("receive_rate", &flow.receive_rate, default.receive)?;
         if min > max {
-            return Err(Diagnostic::new(key("min_rate"), "`min_rate` exceeds `max_rate`").accepted("at most max_rate"));
+            return refuse(key("min_rate"), "`min_rate` exceeds `max_rate`", "at most max_rate");
         }
         if let Some(content) = flow.content
             && content >= OWN_CONTENT
         {
-            return Err(Diagnostic::new(key("content"), format!("`{content}` is out of range"))
-                .accepted(format!("a whole number below {OWN_CONTENT}")));
+            let message = format!("`{content}` is out of range");
+            return refuse(key("content"), message, format!("a whole number below {OWN_CONTENT}"));
         }
         let negotiation = NegotiationConfig {
             content: flow.content.unwrap_or_default(),

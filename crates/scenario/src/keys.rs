@@ -3,21 +3,19 @@
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::config::Limit;
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, refuse};
 use crate::quantity::{self, BufferSize};
 
 /// Rejects a rate of zero.
 pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Diagnostic> {
     match rate.value() {
-        Rate::ZERO => {
-            Err(Diagnostic::new(key, format!("`{rate}` carries nothing")).accepted("a rate above zero such as 100mbit"))
-        }
+        Rate::ZERO => refuse(key, format!("`{rate}` carries nothing"), "a rate above zero such as 100mbit"),
         rate => Ok(rate),
     }
 }
 
-/// Resolves the limit of a queue. `place` describes the link, `rtt` is the RTT of a BDP, `packet` the largest
-/// packet.
+/// Resolves the limit of a queue. `place` describes the link in messages, `rtt` is the RTT of a BDP, and `packet` the
+/// largest packet.
 pub(crate) fn limit(
     key: &str,
     place: &str,
@@ -35,14 +33,12 @@ pub(crate) fn limit(
         BufferSize::Bytes(bytes) => Limit::Bytes(bytes),
         BufferSize::Time(time) => Limit::Time(time),
     };
-    let refuse = |message: String| {
-        Err(Diagnostic::new(key, message).accepted(format!("a buffer of at least one packet of {} B", packet.as_u64())))
-    };
+    let accepted = format!("a buffer of at least one packet of {} B", packet.as_u64());
     match limit {
         Limit::Bytes(bytes) if bytes < packet => {
-            refuse(format!("`{buffer}` is {} B {place}, less than a packet", bytes.as_u64()))
+            refuse(key, format!("`{buffer}` is {} B {place}, less than a packet", bytes.as_u64()), accepted)
         }
-        Limit::Packets(0) | Limit::Time(Nanos::ZERO) => refuse(format!("`{buffer}` holds no packet")),
+        Limit::Packets(0) | Limit::Time(Nanos::ZERO) => refuse(key, format!("`{buffer}` holds no packet"), accepted),
         limit => Ok(limit),
     }
 }
@@ -50,7 +46,7 @@ pub(crate) fn limit(
 /// Resolves a time above zero, or its default.
 pub(crate) fn time_or(key: String, time: Option<&quantity::Time>, default: Nanos) -> Result<Nanos, Diagnostic> {
     match time.map(quantity::Time::value) {
-        Some(Nanos::ZERO) => Err(Diagnostic::new(key, "a time of zero").accepted("a time above zero")),
+        Some(Nanos::ZERO) => refuse(key, "a time of zero", "a time above zero"),
         Some(time) => Ok(time),
         None => Ok(default),
     }

@@ -3,6 +3,7 @@
 //! A scenario is TOML, or JSON of the same keys. [`expand`] reads it, applies overrides, spreads `[sweep]` and
 //! `repeat` into runs, and checks them; [`resolve`] turns one run into a [`Plan`]. A diagnostic names the file,
 //! the line, the key, the problem and the values accepted.
+#![allow(clippy::result_large_err, reason = "errors occur once per command, and callers print their fields")]
 
 use std::collections::BTreeSet;
 
@@ -51,7 +52,7 @@ pub use schema::{
     Arrivals, Flow, Link, LossAt, Network, NetworkKind, ParamValue, Policer, Reorder, Scenario, Tcp, Trace,
 };
 
-use diagnostic::{Diagnostic, Location};
+use diagnostic::{Diagnostic, Location, refuse};
 use explain::Origins;
 use link::Traces;
 use reader::Reader;
@@ -93,7 +94,6 @@ pub struct Run {
 ///
 /// # Errors
 /// If any run is invalid.
-#[allow(clippy::result_large_err)] // once per command, and its fields are what callers print
 pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Run>, ScenarioError> {
     let mut all = Vec::new();
     let mut swept_seeds = BTreeSet::new();
@@ -108,13 +108,13 @@ pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec
     Ok(all)
 }
 
-/// Rejects a seed that two points of a sweep of seeds have, each with `repeat` seeds: its run would count twice.
+/// Rejects a seed that two points of a sweep of seeds share: its run would count twice.
 fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) -> Result<(), Diagnostic> {
     for run in runs {
         let rest = run.point.iter().filter(|(key, _)| key != SEED).cloned().collect();
         if !seen.insert((rest, run.seed)) {
             let message = format!("`{}` is a seed of two swept values, of {} seeds each", run.seed, runs.len());
-            return Err(Diagnostic::new(SEED, message).accepted("seeds at least `repeat` apart, or one of both"));
+            return refuse(SEED, message, "seeds at least `repeat` apart, or one of both");
         }
     }
     Ok(())
@@ -123,8 +123,7 @@ fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) 
 /// The swept keys of a point with their values.
 type Point<'a> = &'a [(String, String)];
 
-/// Calls `each` for every point: with its swept keys, its text, the number of points, and the files read so far.
-#[allow(clippy::result_large_err)] // as `expand`
+/// Calls `each` for every point with its swept keys, its text, the number of points, and the files read so far.
 fn points(
     source: &Source<'_>,
     overrides: &[(String, String)],
@@ -162,7 +161,6 @@ fn named(source: &Source<'_>, tree: &Tree) -> Result<Scenario, Diagnostic> {
 ///
 /// # Errors
 /// If any point is invalid.
-#[allow(clippy::result_large_err)] // once per command
 pub fn explain(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec<Explanation>, ScenarioError> {
     let mut all = Vec::new();
     points(source, overrides, |point, tree, _, traces| {
@@ -186,12 +184,12 @@ fn runs_of(
     let mut scenario = named(source, tree)?;
     let (first, repeat) = (scenario.seed, scenario.repeat);
     if repeat == 0 {
-        return Err(Diagnostic::new("repeat", "`0` is out of range").accepted("a whole number from 1"));
+        return refuse("repeat", "`0` is out of range", "a whole number from 1");
     }
     let total = points * u64::from(repeat);
     if total > MAX_RUNS {
-        return Err(Diagnostic::new("repeat", format!("{points} points × {repeat} seeds make {total} runs"))
-            .accepted(format!("at most {MAX_RUNS} runs")));
+        let message = format!("{points} points × {repeat} seeds make {total} runs");
+        return refuse("repeat", message, format!("at most {MAX_RUNS} runs"));
     }
     let last = first.checked_add(u64::from(repeat) - 1).ok_or_else(|| {
         Diagnostic::new("seed", format!("{repeat} seeds from {first} go beyond the largest"))
@@ -211,7 +209,7 @@ fn runs_of(
                 warnings.extend(resolved.warnings.into_iter().map(warning));
             }
         }
-        let id = id(&scenario, traces);
+        let id = id_of(env!("CARGO_PKG_VERSION"), &scenario, traces);
         runs.push(Run { point: point.to_vec(), seed, scenario: scenario.clone(), id, warnings });
     }
     Ok(runs)
@@ -222,7 +220,7 @@ fn report(diagnostic: Diagnostic, name: &str, text: &str, tree: Option<&Tree>) -
     diagnostic.report(name, text, |key| tree.map_or(Location::Unknown, |tree| tree.location(key)))
 }
 
-/// Reads a scenario that was serialised before; `Deserialize` of [`Scenario`] reads text with places only.
+/// Reads a serialised scenario; `Deserialize` of [`Scenario`] accepts only values with locations.
 ///
 /// # Errors
 /// If a key or value is invalid.
@@ -235,7 +233,6 @@ pub fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Scenario, D::E
 ///
 /// # Errors
 /// If the scenario is invalid.
-#[allow(clippy::result_large_err)] // once per run
 pub fn resolve(scenario: &Scenario, seed: u64, files: &dyn Files) -> Result<Plan, ScenarioError> {
     resolve::resolve(scenario, seed, files, &mut Traces::default())
         .map(|resolved| resolved.plan)
@@ -268,40 +265,42 @@ pub fn schema_json() -> String {
     }
 }
 
-/// Names of the scenario's files.
+/// Names of the files that the network and its links state.
 fn files<'a>(common: &'a Option<String>, own: impl Iterator<Item = &'a Option<String>>) -> Vec<&'a str> {
     std::iter::once(common).chain(own).flatten().map(String::as_str).collect()
+}
+
+/// Parses a table and reads it.
+fn read_table<T>(
+    name: &str,
+    text: &str,
+    read: impl FnOnce(&Tree) -> Result<T, Diagnostic>,
+) -> Result<T, ScenarioError> {
+    let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
+    read(&tree).map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))
 }
 
 /// Resolves a DCCP flow from the keys of a `flows` table, without a network.
 ///
 /// # Errors
 /// If a key or value is invalid.
-#[allow(clippy::result_large_err)] // once per command
 pub fn datagram_flow(name: &str, text: &str) -> Result<DatagramPlan, ScenarioError> {
-    let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
-    let flow = DatagramFlow::deserialize(Reader(&tree)).and_then(|flow| flow.plan());
-    flow.map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))
+    read_table(name, text, |tree| DatagramFlow::deserialize(Reader(tree))?.plan())
 }
 
 /// Generates the radio path of a `radio` table; the default seed is 1.
 ///
 /// # Errors
 /// If a key or value is invalid.
-#[allow(clippy::result_large_err)] // once per command
 pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioError> {
-    let tree = Tree::parse(text).map_err(|diagnostic| report(diagnostic, name, text, None))?;
-    let radio = TextOr::<schema::choice::Radio>::deserialize(Reader(&tree));
-    let recipe = radio.and_then(|radio| link::recipe("", &radio.0, 1));
-    let (seed, length_ms, settings) = recipe.map_err(|diagnostic| report(diagnostic, name, text, Some(&tree)))?;
-    Ok(radio::generate(seed, length_ms, &settings))
+    read_table(name, text, |tree| {
+        let stated = TextOr::<schema::choice::Radio>::deserialize(Reader(tree))?;
+        let (seed, length_ms, settings) = link::recipe("", &stated.0, 1)?;
+        Ok(radio::generate(seed, length_ms, &settings))
+    })
 }
 
-/// A stable name of a run. Another version of the engine may give another result, so it names its runs differently.
-fn id(scenario: &Scenario, traces: &Traces) -> String {
-    id_of(env!("CARGO_PKG_VERSION"), scenario, traces)
-}
-
+/// A stable name of a run. It depends on the engine's version, because another version may give another result.
 fn id_of(version: &str, scenario: &Scenario, traces: &Traces) -> String {
     let json = match serde_json::to_string(scenario) {
         Ok(json) => json,
@@ -317,7 +316,7 @@ fn id_of(version: &str, scenario: &Scenario, traces: &Traces) -> String {
     eat(version.as_bytes());
     eat(&scenario.seed.to_le_bytes());
     eat(json.as_bytes());
-    // Generated paths need no hash of their own: the scenario contains their settings.
+    // Generated paths are not hashed: the scenario contains their settings.
     let (network, links) = (&scenario.network, &scenario.links);
     let capacity = files(&network.capacity_trace, links.iter().map(|link| &link.capacity_trace));
     let loss = files(&network.loss_trace, links.iter().map(|link| &link.loss_trace));

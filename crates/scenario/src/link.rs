@@ -10,7 +10,7 @@ use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
 use narrows_routers::protocol::Explicit;
 use narrows_routers::{self as routers, RouterConfig, controller};
 
-use crate::diagnostic::{Diagnostic, unknown};
+use crate::diagnostic::{Diagnostic, key_in, refuse, unknown};
 use crate::files::{FileError, Files};
 use crate::keys::{rate, time_or};
 use crate::params;
@@ -25,7 +25,7 @@ pub(crate) const AMPLE: Limit = Limit::Packets(1_000_000);
 /// Longest period of a capacity trace: 115 days.
 const LONGEST_TRACE_MS: u64 = 10_000_000_000;
 
-/// Most transmission opportunities of a generated path: 400 MB of memory.
+/// Greatest number of opportunities of a generated path: 400 MB of memory.
 const MOST_OPPORTUNITIES: f64 = 50e6;
 
 /// Cache of traces by path, so that a sweep reads each file once.
@@ -61,7 +61,7 @@ pub(crate) struct Stated<'a> {
     pub(crate) radio: Option<&'a Radio>,
 }
 
-/// Inputs besides the scenario: files, the seed of the run, and traces read before.
+/// Inputs besides the scenario: files, the seed of the run, and cached traces.
 pub(crate) struct Inputs<'a> {
     pub(crate) files: &'a dyn Files,
     pub(crate) seed: u64,
@@ -99,7 +99,7 @@ fn timeline<T: Copy + Default>(
     if read_now.end() > period {
         let ms = |time: Nanos| time.as_nanos() / 1_000_000;
         let found = format!("`{file}` extends to {} ms, the capacity trace to {} ms", ms(read_now.end()), ms(period));
-        return Err(Diagnostic::new(key, found).accepted("times within the capacity trace, with which it repeats"));
+        return refuse(key, found, "times within the capacity trace, with which it repeats");
     }
     Ok(read_now.repeating(period))
 }
@@ -115,14 +115,14 @@ impl Traces {
         let trace = CapacityTrace::parse(&text)
             .map_err(|error| Diagnostic::new(key, format!("`{file}`: {error}")).accepted(FORMAT))?;
         if trace.opportunities_ms.last().is_some_and(|&ms| ms > LONGEST_TRACE_MS) {
-            return Err(Diagnostic::new(key, format!("`{file}` extends beyond {LONGEST_TRACE_MS} ms")).accepted(FORMAT));
+            return refuse(key, format!("`{file}` extends beyond {LONGEST_TRACE_MS} ms"), FORMAT);
         }
         let trace = Arc::new(trace);
         self.capacity.insert(file.to_owned(), Arc::clone(&trace));
         Ok(trace)
     }
 
-    /// Passes the content of all used files to `sink`: capacity, loss and delay, each in order of name.
+    /// Passes the content of the files `used` to `eat`: capacity, loss and delay, each in order of name.
     pub(crate) fn contents(&self, used: [&[&str]; 3], mut eat: impl FnMut(u64)) {
         let [capacity, loss, delay] = used;
         for (_, trace) in self.capacity.iter().filter(|(file, _)| capacity.contains(&file.as_str())) {
@@ -186,12 +186,14 @@ impl Inputs<'_> {
                 }
             }
             (_, Some(_), None) => {
-                return Err(Diagnostic::new(key("capacity_trace"), "`rate` is also set")
-                    .accepted("either rate or capacity_trace"));
+                return refuse(key("capacity_trace"), "`rate` is also set", "either rate or capacity_trace");
             }
             (_, _, Some(_)) => {
-                return Err(Diagnostic::new(key("radio"), "`rate` or `capacity_trace` is also set")
-                    .accepted("one of rate, capacity_trace and radio"));
+                return refuse(
+                    key("radio"),
+                    "`rate` or `capacity_trace` is also set",
+                    "one of rate, capacity_trace and radio",
+                );
             }
         }))
     }
@@ -200,9 +202,7 @@ impl Inputs<'_> {
 /// Settings of a generated path. `table` is empty for keys without a table.
 pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Diagnostic> {
     let Radio::FiveG(radio) = radio;
-    let key = |name: &str| if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") };
-    let refuse =
-        |name: &str, message: String, accepted: String| Err(Diagnostic::new(key(name), message).accepted(accepted));
+    let key = |name: &str| key_in(table, name);
     let rate_or = |name: &str, stated: Option<&quantity::Rate>, default| match stated {
         Some(stated) => rate(&key(name), stated),
         None => Ok(Rate::from_mbit_per_sec(default)),
@@ -221,36 +221,27 @@ pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Di
     if peak < mean.saturating_mul(radio::LEAST_PEAK) {
         let least = (mean * radio::LEAST_PEAK) as f64 * 8.0 / 1e6;
         let name = if radio.peak.is_none() { "mean" } else { "peak" };
-        return refuse(
-            name,
-            "the peak is too close to the mean".into(),
-            format!("a peak of at least {least}mbit, three times the mean"),
-        );
+        let accepted = format!("a peak of at least {least}mbit, three times the mean");
+        return refuse(key(name), "the peak is too close to the mean", accepted);
     }
     if settings.handovers < radio::LEAST_HANDOVERS || settings.handovers > Nanos::from_secs(3_600) {
-        return refuse(
-            "handovers",
-            "the mean time to the next handover is out of range".into(),
-            "a time from 500ms to 60min".into(),
-        );
+        let message = "the mean time to the next handover is out of range";
+        return refuse(key("handovers"), message, "a time from 500ms to 60min");
     }
     if settings.delay > Nanos::from_secs(1) {
-        return refuse("delay", "the delay of a cell is out of range".into(), "a time up to 1s".into());
+        return refuse(key("delay"), "the delay of a cell is out of range", "a time up to 1s");
     }
     if settings.loss > settings.most_loss() {
         let most = libm::floor(settings.most_loss() * 1e4) / 1e2;
         let found = format!("`{}%` is more than such rare handovers can lose", settings.loss * 100.0);
-        return refuse("loss", found, format!("up to {most}%, or more frequent handovers"));
+        return refuse(key("loss"), found, format!("up to {most}%, or more frequent handovers"));
     }
     let length_ms = period.as_nanos() / 1_000_000;
     let opportunities = period.as_secs_f64() * mean as f64 / OPPORTUNITY_BYTES as f64;
     if length_ms < 1_000 || opportunities > MOST_OPPORTUNITIES {
         let longest = libm::floor(MOST_OPPORTUNITIES * OPPORTUNITY_BYTES as f64 / mean as f64);
-        return refuse(
-            "period",
-            "the path is too short or too long".into(),
-            format!("a time from 1s to {longest}s at this mean rate"),
-        );
+        let accepted = format!("a time from 1s to {longest}s at this mean rate");
+        return refuse(key("period"), "the path is too short or too long", accepted);
     }
     Ok((radio.seed.unwrap_or(seed), length_ms, settings))
 }
@@ -259,8 +250,8 @@ pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Di
 pub(crate) fn policer(table: &str, policer: &schema::Policer, packet: Bytes) -> Result<config::Policer, Diagnostic> {
     let burst = policer.burst.value();
     if burst < packet {
-        return Err(Diagnostic::new(format!("{table}.burst"), format!("`{}` is less than a packet", policer.burst))
-            .accepted(format!("at least one packet of {} B", packet.as_u64())));
+        let message = format!("`{}` is less than a packet", policer.burst);
+        return refuse(format!("{table}.burst"), message, format!("at least one packet of {} B", packet.as_u64()));
     }
     Ok(config::Policer { rate: rate(&format!("{table}.rate"), &policer.rate)?, burst })
 }
@@ -270,9 +261,7 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
     if stated.kind == "none" {
         let dies = stated.dies.as_ref().map(|_| "dies");
         return match stated.params.keys().map(String::as_str).next().or(dies) {
-            Some(key) => {
-                Err(Diagnostic::new(format!("{table}.{key}"), "`none` has no such parameter").accepted("no parameter"))
-            }
+            Some(key) => refuse(format!("{table}.{key}"), "`none` has no such parameter", "no parameter"),
             None => Ok(None),
         };
     }
@@ -281,7 +270,7 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
             && routers::find(name.trim()).is_some()
         {
             let message = format!("there is no router `{}`; parameters go into a table", stated.kind);
-            return Err(Diagnostic::new(table, message).accepted(as_table(name.trim(), inline)));
+            return refuse(table, message, as_table(name.trim(), inline));
         }
         let known = routers::ALL.iter().map(|entry| entry.info.name).chain(["none"]);
         return Err(unknown(&format!("there is no router `{}`", stated.kind), &stated.kind, known).within(table));
@@ -295,7 +284,7 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
     Ok(Some(RouterConfig { dies, ..RouterConfig::new(entry, params) }))
 }
 
-/// The table of a router whose parameters were written after a colon, as those of schemes are.
+/// The table of a router whose parameters were written after a colon, like a scheme's.
 fn as_table(kind: &str, inline: &str) -> String {
     let pairs = inline.split(',').filter_map(|part| part.split_once('='));
     let entry = |(name, value): (&str, &str)| match value.trim() {
@@ -352,9 +341,7 @@ pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controll
     let share = |stated: &Option<quantity::Share>, default| stated.as_ref().map_or(default, |s| s.value());
     let poll = time(&stated.poll, default.poll);
     if poll.is_zero() {
-        return Err(
-            Diagnostic::new("network.controller.poll", "a polling interval of zero").accepted("a time above zero")
-        );
+        return refuse("network.controller.poll", "a polling interval of zero", "a time above zero");
     }
     Ok(controller::Config {
         poll,

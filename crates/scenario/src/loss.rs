@@ -1,11 +1,11 @@
-//! Models of random loss: a table of keys for each, and what they become.
+//! Models of random loss: their tables of keys, and the resolution.
 
 use narrows_net::config;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de};
 
-use crate::diagnostic::Diagnostic;
-use crate::quantity::Share;
+use crate::diagnostic::{Diagnostic, refuse};
+use crate::quantity::{Share, parsed};
 use crate::schema::short::tagged;
 use crate::schema::table::table;
 
@@ -69,7 +69,7 @@ table! {
 impl Default for Loss {
     /// No loss.
     fn default() -> Self {
-        Self::Bernoulli(Bernoulli { probability: crate::schema::default("0%") })
+        Self::Bernoulli(Bernoulli { probability: parsed("0%") })
     }
 }
 
@@ -79,7 +79,7 @@ pub(crate) fn loss(table: &str, loss: &Loss) -> Result<config::Loss, Diagnostic>
     match loss {
         Loss::Bernoulli(own) => match own.probability.value() {
             0.0 => Ok(config::Loss::None),
-            1.0 => Err(Diagnostic::new(table, "`100%` would lose every packet").accepted("a percentage below 100%")),
+            1.0 => refuse(table, "`100%` would lose every packet", "a percentage below 100%"),
             probability => Ok(config::Loss::Bernoulli(probability)),
         },
         Loss::GilbertElliott(own) => Ok(config::Loss::GilbertElliott {
@@ -88,10 +88,11 @@ pub(crate) fn loss(table: &str, loss: &Loss) -> Result<config::Loss, Diagnostic>
             loss_good: share(&own.loss_good, 0.0),
             loss_bad: share(&own.loss_bad, 1.0),
         }),
-        Loss::Periodic(Periodic { every: 0 | 1 }) => {
-            Err(Diagnostic::new(format!("{table}.every"), "every packet would be lost")
-                .accepted("a whole number from 2: one packet in that many is lost"))
-        }
+        Loss::Periodic(Periodic { every: 0 | 1 }) => refuse(
+            format!("{table}.every"),
+            "every packet would be lost",
+            "a whole number from 2: one packet in that many is lost",
+        ),
         Loss::Periodic(own) => Ok(config::Loss::Periodic(own.every)),
     }
 }

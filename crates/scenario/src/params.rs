@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use narrows_cc::{LITERAL, Param, ParamError, ParamKind, Params, schemes};
 
-use crate::diagnostic::{Diagnostic, Location, key_in, unknown};
+use crate::diagnostic::{Diagnostic, Location, key_in, refuse, unknown};
 use crate::profile::FlowProfile;
 use crate::schema::value::{ParamValue, Protocol};
 use crate::transport;
@@ -63,11 +63,11 @@ pub(crate) fn scheme(
                 "" => "one of the parameters is empty".to_owned(),
                 part => format!("`{part}` does not set a parameter"),
             };
-            return Err(Diagnostic::new(&key, message).accepted(format!("{name}:parameter=value,…")));
+            return refuse(&key, message, format!("{name}:parameter=value,…"));
         };
         let (param, text) = (param.trim(), text.trim());
         if stated.contains(&param) {
-            return Err(Diagnostic::new(&key, format!("`{param}` is set twice")).accepted("each parameter once"));
+            return refuse(&key, format!("`{param}` is set twice"), "each parameter once");
         }
         stated.push(param);
         set(&mut params, entry.info.name, entry.info.params, param, text, &key)?;
@@ -75,14 +75,14 @@ pub(crate) fn scheme(
     for (param, value) in table_params.into_iter().flatten() {
         let key = key_in(table, &format!("params.{param}"));
         if stated.contains(&param.as_str()) {
-            return Err(Diagnostic::new(key, format!("`{param}` is also set in `scheme`")).accepted("one of the two"));
+            return refuse(key, format!("`{param}` is also set in `scheme`"), "one of the two");
         }
         set(&mut params, entry.info.name, entry.info.params, param, &plain(value), &key)?;
     }
     Ok((entry, params))
 }
 
-/// The parameters of a scheme with these values, as texts by name, in place of the defaults.
+/// The parameters of a scheme: its defaults, overridden by these texts by name.
 ///
 /// # Errors
 /// The first value that is refused: the problem and what is accepted.
@@ -90,7 +90,7 @@ pub fn settings(entry: &schemes::Entry, values: &[(String, String)]) -> Result<P
     in_place_of_defaults(entry.info.name, entry.info.params, values)
 }
 
-/// The parameters of a router algorithm, as [`settings`] of a scheme.
+/// The parameters of a router algorithm, like [`settings`] of a scheme.
 ///
 /// # Errors
 /// The first value that is refused: the problem and what is accepted.
@@ -116,7 +116,7 @@ fn in_place_of_defaults(
 
 /// Turns `literal` on, if it is among the parameters.
 pub(crate) fn follow_print(params: &mut Params) {
-    // A scheme without a printed form differs in nothing.
+    // Fails for a scheme without a printed form, which has no such parameter.
     let _ = params.set(LITERAL.name, 1.0);
 }
 
@@ -141,7 +141,7 @@ pub(crate) fn set(
     let Some(param) = known.iter().find(|param| param.name == name) else {
         let message = format!("`{owner}` has no parameter `{name}`");
         if known.is_empty() {
-            return Err(Diagnostic::new(key, message).accepted("no parameter"));
+            return refuse(key, message, "no parameter");
         }
         let list: Vec<_> = known.iter().map(describe).collect();
         return Err(unknown(&message, name, known.iter().map(|param| param.name))

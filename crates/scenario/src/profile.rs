@@ -1,9 +1,9 @@
-//! Profiles: named sets of transport options and scheme parameters, each with the fact that it follows.
+//! Profiles: named sets of transport options and scheme parameters, each with the rule that it follows.
 //!
 //! A key stated in the scenario wins over the profile, and a flow's own profile over the common one. Options
 //! that a profile does not list keep their defaults.
 //!
-//! `ns3` follows ns-3.48 (June 2026, `src/internet/model`); [`Profile::lacks`] lists what no option expresses.
+//! `ns3` follows ns-3.48 (June 2026, `src/internet/model`); [`Profile::lacks`] lists the remaining differences.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -12,6 +12,7 @@ use narrows_cc::schemes;
 use serde_json::Value;
 
 use crate::schema::Tcp;
+use crate::schema::table::object;
 use crate::schema::tcp::ProfileName;
 
 /// One option that a profile sets.
@@ -23,14 +24,14 @@ pub struct Setting {
     pub value: Cow<'static, str>,
     /// The rule, function or attribute that it follows.
     pub follows: &'static str,
-    /// What `--on kernel` does with the option: `set` as stated, or `linux`; `None` for a parameter.
+    /// Its treatment under `--on kernel`: `set` as stated, or `linux`; `None` for a parameter.
     pub kernel: Option<&'static str>,
 }
 
 /// A named set of options.
 #[derive(Debug)]
 pub struct Profile {
-    /// Its place in [`ALL`].
+    /// Its index in [`ALL`].
     pub id: ProfileName,
     /// Its name, the value of `tcp.profile`.
     pub name: &'static str,
@@ -91,7 +92,7 @@ const NS3: &[Setting] = &[
     set("bbr.high_gain", "2.89", "TcpBbr::HighGain"),
 ];
 
-/// What no option expresses.
+/// Differences of ns-3 that no option expresses.
 const NS3_LACKS: &[&str] = &[
     "HyStart of TcpCubic leaves slow start later: after a train of a whole minimum RTT (Linux: half), or when \
      the delay grows by the minimum RTT, at least 4 ms and at most 1 s (HyStartDelayMin, HyStartDelayMax; Linux: \
@@ -117,7 +118,7 @@ impl Profile {
         lacks: &'static [&'static str],
     ) -> Self {
         let keys = Tcp::of_profile(id);
-        let values = crate::explain::object(&keys);
+        let values = object(&keys);
         let setting = |(key, facts, kernel): (&'static str, [&'static str; 3], &'static str)| {
             let value = match &values[key] {
                 Value::String(text) => text.clone(),
@@ -149,7 +150,7 @@ impl<'a> FlowProfile<'a> {
         Self { profile: Profile::named(name), except: except.map_or(&[], Vec::as_slice) }
     }
 
-    /// The first exception that the profile does not set, with all that it sets.
+    /// The first exception that is no setting of the profile, with the names of all settings.
     pub(crate) fn unknown(&self) -> Option<(&'a str, Vec<&'static str>)> {
         let known = || self.profile.tcp.iter().chain(self.profile.params).map(|setting| setting.key);
         let wrong = self.except.iter().find(|name| known().all(|key| key != name.as_str()))?;

@@ -26,6 +26,14 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
+/// Parses a quantity that this crate has spelled.
+pub(crate) fn parsed<T: FromStr>(text: &str) -> T {
+    match text.parse() {
+        Ok(value) => value,
+        Err(_) => unreachable!("`{text}` is a quantity"),
+    }
+}
+
 /// An exact number before a unit.
 #[derive(Clone, Copy)]
 struct Decimal<'a> {
@@ -350,6 +358,12 @@ quantity! {
     Buffer, BufferSize, buffer, BUFFER,
     r"^[0-9]+(\.[0-9]+)? *(bdp(@[0-9]+(\.[0-9]+)? *(ns|us|ms|s|min))?|pkt|B|kB|MB|GB|KiB|MiB|GiB|ns|us|ms|s|min)$"
 }
+impl Default for Buffer {
+    fn default() -> Self {
+        parsed("1bdp")
+    }
+}
+
 quantity! {
     /// A share: `0.1%`. Its value is a fraction.
     Share, f64, share, SHARE, r"^[0-9]+(\.[0-9]+)? *%$"

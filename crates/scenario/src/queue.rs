@@ -1,4 +1,4 @@
-//! Queue disciplines: a table of keys for each, the constants that these become, and the rows of `--explain`.
+//! Queue disciplines: their tables of keys, the constants that the keys resolve to, and the rows of `--explain`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::diagnostic::{Diagnostic, show};
+use crate::diagnostic::{Diagnostic, refuse, show};
 use crate::htb::{self, Place};
 use crate::keys::time_or;
 use crate::quantity::{Amount, DataAmount, Share, Size, Time};
@@ -16,7 +16,7 @@ use crate::schema::class::Class;
 use crate::schema::short::tagged;
 use crate::schema::table::table;
 
-/// Where a queue is stated, and where it stands.
+/// A queue's table, and its link.
 struct At<'a> {
     table: &'a str,
     place: &'a Place<'a>,
@@ -44,7 +44,7 @@ impl At<'_> {
     fn check<T: std::fmt::Display>(&self, name: &str, value: T, sound: bool, accepted: &str) -> Result<T, Diagnostic> {
         match sound {
             true => Ok(value),
-            false => Err(Diagnostic::new(self.key(name), format!("`{value}` is out of range")).accepted(accepted)),
+            false => refuse(self.key(name), format!("`{value}` is out of range"), accepted),
         }
     }
 }
@@ -55,7 +55,7 @@ trait Keys {
     type Config;
     /// The constants, with the defaults of its document.
     fn resolve(&self, at: &At<'_>) -> Result<Self::Config, Diagnostic>;
-    /// The keys with the values in force.
+    /// The keys with their effective values.
     fn rows(config: &Self::Config) -> Vec<(&'static str, Value)>;
 }
 
@@ -75,7 +75,7 @@ macro_rules! queues {
             }
         }
 
-        /// The queue discipline that stands before a link.
+        /// Resolves the queue discipline of a link.
         pub(crate) fn queue(table: &str, queue: &Queue, place: &Place<'_>) -> Result<config::Queue, Diagnostic> {
             let at = At { table, place };
             match queue {
@@ -84,7 +84,7 @@ macro_rules! queues {
             }
         }
 
-        /// The keys of a queue discipline with the values in force.
+        /// The keys of a queue discipline with their effective values.
         pub(crate) fn rows(queue: &config::Queue) -> Vec<(&'static str, Value)> {
             match queue {
                 config::Queue::DropTail => Vec::new(),
@@ -96,7 +96,7 @@ macro_rules! queues {
 
 narrows_net::queue_disciplines!(queues);
 
-/// Kinds whose name alone is no queue.
+/// Kinds that require further keys.
 const NEEDS_TABLE: &[&str] = &["htb"];
 
 impl Default for Queue {
@@ -231,15 +231,12 @@ impl Keys for Red {
         let max = self.max.as_ref().map_or(3.0 * min, |max| at.packets(max));
         let max_p = self.max_p.as_ref().map_or(default.max_p, Share::value);
         let weight = self.weight.unwrap_or(default.weight);
-        let refuse = |name: &str, message: String| Diagnostic::new(at.key(name), message);
         if max <= min {
             let message = format!("{max} packets is not above `min`, {min} packets");
-            return Err(refuse("max", message).accepted("a threshold above min"));
+            return refuse(at.key("max"), message, "a threshold above min");
         }
         if max_p <= 0.0 {
-            return Err(
-                refuse("max_p", "`0%` would drop nothing early".into()).accepted("a percentage above 0%, such as 10%")
-            );
+            return refuse(at.key("max_p"), "`0%` would drop nothing early", "a percentage above 0%, such as 10%");
         }
         let weight = at.check("weight", weight, weight > 0.0 && weight <= 1.0, "a number above 0, at most 1")?;
         let (adaptive, ecn) = (self.adaptive.unwrap_or(default.adaptive), self.ecn.unwrap_or(default.ecn));
@@ -306,7 +303,7 @@ table! {
 impl Keys for DualPi2 {
     type Config = config::DualPi2;
     fn resolve(&self, at: &At<'_>) -> Result<config::DualPi2, Diagnostic> {
-        /// The shortest time between updates: a run would hardly get on.
+        /// Shorter times between updates would stall a run.
         const SHORTEST_UPDATE: Nanos = Nanos::from_micros(10);
         let target = at.time("target", self.target.as_ref(), config::DualPi2::default().target)?;
         let rtt_max = at.time("rtt_max", self.rtt_max.as_ref(), Nanos::from_millis(100))?;
@@ -314,7 +311,7 @@ impl Keys for DualPi2 {
         let update = at.time("update", self.update.as_ref(), base.update)?;
         if update < SHORTEST_UPDATE {
             let message = format!("an interval of {} ns between updates", update.as_nanos());
-            return Err(Diagnostic::new(at.key("update"), message).accepted("a time of at least 10us"));
+            return refuse(at.key("update"), message, "a time of at least 10us");
         }
         let gain = |name: &str, stated: Option<f64>, default: f64| match stated {
             Some(gain) => at.check(name, gain, (0.0..=1e6).contains(&gain), "0 to 1000000"),

@@ -1,12 +1,13 @@
-//! Deserializes Rust values from a [`Tree`]; every error carries its key and place.
+//! Deserializes Rust values from a [`Tree`]; every error carries key and location.
 
+mod error;
 mod kind;
 
 use serde::de::{self, DeserializeSeed, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
 use self::kind::Variant;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, refuse};
 use crate::schema::short::TEXT_OR;
 use crate::tree::{KeyValue, Node, Tree};
 
@@ -35,7 +36,7 @@ impl Reader<'_> {
 }
 
 impl<'a> Reader<'a> {
-    /// The kind of a table that has one of `names`.
+    /// The kind of a table: one of `names`.
     fn kind(&self, names: &'static [&'static str]) -> Result<&'a str, Diagnostic> {
         let Some(kind) = self.0.get("kind") else {
             return Err(Diagnostic::missing("kind").accepted(names.join(", ")));
@@ -68,7 +69,7 @@ impl<'de> de::Deserializer<'de> for Reader<'_> {
             Node::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
                 (Ok(value), _) => visitor.visit_u64(value),
                 (_, Ok(value)) => visitor.visit_i64(value),
-                _ => Err(Diagnostic::new("", format!("`{value}` is out of range")).accepted("a smaller number")),
+                _ => refuse("", format!("`{value}` is out of range"), "a smaller number"),
             },
             Node::Float(value) => visitor.visit_f64(*value),
             Node::Bool(value) => visitor.visit_bool(*value),

@@ -8,7 +8,7 @@ use narrows_net::config::{Jitter, LinkConfig};
 use narrows_routers::protocol::Explicit;
 use narrows_routers::{FiveTuple, NegotiationConfig};
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, refuse};
 use crate::files::Files;
 use crate::flow_entry::{FlowEntry, SubflowPath, access_ends};
 use crate::flows::{self, Draft};
@@ -25,7 +25,7 @@ use crate::topology::{OneWayLink, Route, Topology};
 use crate::transport;
 use crate::unused;
 
-/// Most samples of each series; more are certainly a mistake and would fill a disk.
+/// Greatest number of samples per series; more are certainly a mistake and would fill a disk.
 const MAX_SAMPLES: u64 = 10_000_000;
 
 /// The plan of a run, and warnings about it.
@@ -43,33 +43,30 @@ pub(crate) fn resolve(
 ) -> Result<Resolved, Diagnostic> {
     let duration = scenario.duration.value();
     if duration.is_zero() {
-        return Err(Diagnostic::new("duration", "a duration of zero").accepted("a time above zero such as 60s"));
+        return refuse("duration", "a duration of zero", "a time above zero such as 60s");
     }
     let warmup = match scenario.warmup.value() {
         WarmupLength::Share(share) => Nanos::from_nanos((duration.as_nanos() as f64 * share + 0.5) as u64),
         WarmupLength::Time(time) => time,
     };
     if warmup >= duration {
-        return Err(Diagnostic::new(
-            "warmup",
-            format!("`{}` covers the whole run of {}", scenario.warmup, scenario.duration),
-        )
-        .accepted("less than the duration"));
+        let message = format!("`{}` covers the whole run of {}", scenario.warmup, scenario.duration);
+        return refuse("warmup", message, "less than the duration");
     }
     let samples = scenario.trace.samples.value();
     if samples == Some(Nanos::ZERO) {
-        return Err(Diagnostic::new("trace.samples", format!("`{}` is an interval of zero", scenario.trace.samples))
-            .accepted("off, or a time such as 10ms"));
+        let message = format!("`{}` is an interval of zero", scenario.trace.samples);
+        return refuse("trace.samples", message, "off, or a time such as 10ms");
     }
     if let Some(interval) = samples
         && duration.as_nanos() / interval.as_nanos() > MAX_SAMPLES
     {
         let found =
             format!("`{}` makes more than {MAX_SAMPLES} samples in {}", scenario.trace.samples, scenario.duration);
-        return Err(Diagnostic::new("trace.samples", found).accepted("off, or a longer time such as 10ms"));
+        return refuse("trace.samples", found, "off, or a longer time such as 10ms");
     }
     if scenario.flows.is_empty() {
-        return Err(Diagnostic::new("flows", "the scenario has no flows").accepted("at least one [[flows]] table"));
+        return refuse("flows", "the scenario has no flows", "at least one [[flows]] table");
     }
     let topology = Topology::new(scenario, &mut Inputs { files, seed, traces })?;
     let entries = (0..scenario.flows.len()).map(|index| FlowEntry::new(scenario, &topology, index));
@@ -79,8 +76,7 @@ pub(crate) fn resolve(
         flows::expand(scenario, index, seed, (entry.kind.tcp.segment, entry.subflows.len()), &mut drafts)?;
     }
     if drafts.is_empty() {
-        return Err(Diagnostic::new("flows", "no flow arrives before the end")
-            .accepted("a longer duration, or a higher arrival rate"));
+        return refuse("flows", "no flow arrives before the end", "a longer duration, or a higher arrival rate");
     }
     let packet = entries.iter().map(FlowEntry::packet).max().unwrap_or(Bytes::ZERO);
     let labels = labels(scenario, &entries, &drafts)?;
@@ -128,7 +124,7 @@ pub(crate) fn resolve(
         routers.for_each(|router| params::follow_print(&mut router.params));
     }
     let mut controller = link::controller(scenario.network.controller.as_ref())?;
-    // A switch that follows the print has a controller that does.
+    // A switch in printed form has a controller in printed form.
     controller.printed =
         links.iter().filter_map(|link| link.router.as_ref()).any(narrows_routers::RouterConfig::is_literal);
     let plan = Plan {
@@ -303,11 +299,8 @@ fn labels(scenario: &Scenario, entries: &[FlowEntry], drafts: &[Draft]) -> Resul
     let mut seen = BTreeSet::new();
     for (label, draft) in labels.iter().zip(drafts) {
         if !seen.insert(label) {
-            return Err(Diagnostic::new(
-                format!("flows.{}.label", draft.entry),
-                format!("two flows have the label `{label}`"),
-            )
-            .accepted("a unique label"));
+            let message = format!("two flows have the label `{label}`");
+            return refuse(format!("flows.{}.label", draft.entry), message, "a unique label");
         }
     }
     Ok(labels)
@@ -325,7 +318,7 @@ fn connection(flow: &Flow, entry: &FlowEntry, first: &FlowPlan, number: usize) -
     }
 }
 
-/// Adds a flow, with its own access links if the scenario has some. Subflows share those of the first one,
+/// Plans a flow and adds its access links, if the scenario has some. Subflows share those of the previous subflow,
 /// `before`.
 fn flow_plan(
     network: &Network,

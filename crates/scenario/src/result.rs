@@ -73,9 +73,9 @@ impl RunResult {
 /// The hosts of a run in real time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Host {
-    /// Where the flows ran: `kernel`, `quic`, or `noq` for its own controllers.
+    /// The backend: `kernel`, `quic`, or `noq` for noq's controllers.
     pub on: &'static str,
-    /// Where the ends of QUIC were: in network `namespaces`, or on `loopback`.
+    /// The network between the ends of QUIC: `namespaces` or `loopback`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub between: Option<&'static str>,
     /// Release of the kernel.
@@ -90,15 +90,15 @@ pub struct Host {
     pub real_time: bool,
     /// Delays of deliveries beyond their times.
     pub lateness: Lateness,
-    /// CPU time of the emulator per packet, in which the kernel's receiving side is included.
+    /// CPU time of the emulator per packet, including the kernel's receive path.
     pub cpu_us_per_packet: f64,
     /// Load average of the machine over one minute, at the end.
     pub load: f64,
     /// Attempts until the run was undisturbed.
     pub attempts: u32,
-    /// Whether deliveries were later than the bound even in the last attempt.
+    /// Whether lateness exceeded the bound even in the last attempt.
     pub disturbed: bool,
-    /// Schemes of ours on the kernel's TCP, if a flow had one.
+    /// Our schemes on the kernel's TCP, if a flow had one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shim: Option<Shim>,
     /// Rates that flows negotiated, if some did.
@@ -107,12 +107,12 @@ pub struct Host {
     /// Packets that the sockets of QUIC's ends and relay dropped for lack of room.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,
-    /// The program of flows whose rates come from the network in TCP options, if there were any.
+    /// The program of flows that receive rates in TCP options, if there were any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rates: Option<HostRates>,
 }
 
-/// What the flows that negotiate did on the hosts, and the program that follows their rates.
+/// Messages of flows that negotiate on the hosts, and counters of the program that follows the granted rates.
 #[derive(Clone, Debug, Serialize)]
 pub struct Negotiation {
     /// Number of flows that negotiate.
@@ -121,19 +121,19 @@ pub struct Negotiation {
     pub messages_sent: u64,
     /// Messages to requesters: answers and adjustments.
     pub messages_received: u64,
-    /// Messages to requesters that were not for their flow, not readable, or out of bounds.
+    /// Messages to requesters that were of another flow, malformed, or out of bounds.
     pub messages_refused: u64,
     /// Requests that responders answered.
     pub requests_answered: u64,
     /// Grants that the program followed.
     pub grants: u64,
-    /// Grants withdrawn: the flow went on with CUBIC.
+    /// Grants withdrawn; the flow then continues with CUBIC.
     pub withdrawals: u64,
     /// Grants beyond the bounds of the program.
     pub grants_ignored: u64,
     /// Acknowledgements that the program processed.
     pub acks: u64,
-    /// Those with a granted rate in force.
+    /// Acknowledgements during a grant.
     pub acks_granted: u64,
 }
 
@@ -144,48 +144,48 @@ pub struct HostRates {
     pub scheme: String,
     /// Acknowledgements that the program processed.
     pub acks: u64,
-    /// Rates that it followed.
+    /// Rates that it applied.
     pub advised: u64,
-    /// Rates that are invalid, which it ignored.
+    /// Invalid rates, which it ignored.
     pub invalid: u64,
-    /// Times that it fell back for want of rates.
+    /// Fallbacks for lack of rates.
     pub fallbacks: u64,
-    /// SYNs that offered to obey.
+    /// SYNs that offered to obey rates.
     pub offered: u64,
-    /// Connections of the receivers whose SYN did.
+    /// Receivers' connections whose SYN had this offer.
     pub accepted: u64,
     /// SYN-ACKs and acknowledgements with the option; three SACK blocks leave no room for it.
     pub written: u64,
-    /// Rates that were read.
+    /// Rates read from options.
     pub read: u64,
     /// Options read without a rate.
     pub unlimited: u64,
-    /// Options of acknowledgements that were overtaken.
+    /// Options of acknowledgements that arrived after newer ones.
     pub stale: u64,
-    /// Steps that the kernel refused.
+    /// Operations that the kernel refused.
     pub errors: u64,
 }
 
-/// The BPF shim between the kernel's TCP and schemes of ours.
+/// The BPF shim between the kernel's TCP and our schemes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Shim {
     /// The flows that ran over it.
     pub flows: Vec<ShimFlow>,
     /// Events that the kernel reported or should have reported.
     pub events: u64,
-    /// Decisions that the kernel applied; an event may find a newer one than the next.
+    /// Decisions that the kernel applied. A newer one may replace a decision before it is applied.
     pub decisions: u64,
     /// Events lost for lack of room in the ring buffer.
     pub drops: u64,
     /// Events at which the kernel behaved as Reno because no decision came.
     pub fallbacks: u64,
-    /// From an event to the decision that answers it.
+    /// Mean delay from an event to its decision.
     pub decision_delay_mean_us: f64,
-    /// 99th percentile.
+    /// 99th percentile of this delay.
     pub decision_delay_p99_us: f64,
-    /// Events answered at once.
+    /// Mean number of events answered together.
     pub batch_mean: f64,
-    /// The most.
+    /// Greatest number of events answered together.
     pub batch_max: u64,
 }
 
@@ -200,7 +200,7 @@ pub struct ShimFlow {
     pub events: u64,
     /// Decisions applied.
     pub decisions: u64,
-    /// Events without one.
+    /// Events without a decision.
     pub fallbacks: u64,
 }
 

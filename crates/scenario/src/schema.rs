@@ -17,7 +17,7 @@ pub mod value;
 
 use crate::app::App;
 use crate::loss::Loss;
-use crate::quantity::{Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
+use crate::quantity::{Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup, parsed};
 use crate::queue::Queue;
 use choice::{FileSize, Jitter, Radio, Router};
 use dccp::Dccp;
@@ -36,19 +36,11 @@ pub(crate) fn keys_of_items(list: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// Where a key belongs that a scenario does not have at its top: `flows.rtt` for `rtt`.
+/// The table of a key that is misplaced at the top of a scenario: `flows.rtt` for `rtt`.
 pub(crate) fn place_of(key: &str) -> Option<String> {
     let tables = [("flows", table::names::<Flow>()), ("network", table::names::<Network>())];
     let (table, _) = tables.into_iter().find(|(_, keys)| keys.contains(&key))?;
     Some(format!("{table}.{key}"))
-}
-
-/// Parses a default, which must be valid.
-pub(crate) fn default<T: std::str::FromStr>(text: &str) -> T {
-    match text.parse() {
-        Ok(value) => value,
-        Err(_) => unreachable!("the default `{text}` is sound"),
-    }
 }
 
 /// One run, without sweep: what a scenario file says, defaults filled in.
@@ -88,8 +80,8 @@ impl Default for Scenario {
     fn default() -> Self {
         Self {
             name: String::new(),
-            duration: default("60s"),
-            warmup: default("10%"),
+            duration: parsed("60s"),
+            warmup: parsed("10%"),
             seed: 1,
             repeat: 1,
             literal: false,
@@ -157,7 +149,7 @@ pub struct Policer {
 
 /// The network. These keys describe the bottleneck of a dumbbell, every link of a parking lot, and the
 /// defaults for the links of a graph.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Network {
     /// Its shape (dumbbell; graph where `links` are listed).
@@ -231,37 +223,6 @@ pub struct Network {
     /// One-way delay of each link of a parking lot or graph.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<Time>,
-}
-
-impl Default for Network {
-    fn default() -> Self {
-        Self {
-            kind: None,
-            rate: None,
-            capacity_trace: None,
-            radio: None,
-            loss_trace: None,
-            delay_trace: None,
-            buffer: default("1bdp"),
-            queue: TextOr::default(),
-            loss: TextOr::default(),
-            loss_at: LossAt::Egress,
-            jitter: None,
-            reorder: None,
-            policer: None,
-            router: None,
-            learned: None,
-            controller: None,
-            access_rate: None,
-            access_delay: None,
-            access_buffer: None,
-            receiver_access: None,
-            reverse_rate: None,
-            reverse_buffer: None,
-            hops: None,
-            delay: None,
-        }
-    }
 }
 
 table! {
@@ -425,6 +386,6 @@ pub struct Trace {
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { samples: default("off"), packets: false }
+        Self { samples: parsed("off"), packets: false }
     }
 }

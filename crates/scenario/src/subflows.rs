@@ -3,7 +3,7 @@
 use narrows_cc::{MAX_PATHS_VIEW, schemes};
 use narrows_routers::protocol::Explicit;
 
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, refuse};
 use crate::schema::Flow;
 use crate::schema::subflows::{Subflow, Subflows};
 
@@ -13,8 +13,11 @@ pub(crate) fn each(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result
     let key = |name: &str| format!("{table}.{name}");
     let Some(subflows) = &flow.subflows else {
         return match flow.scheduler {
-            Some(_) => Err(Diagnostic::new(key("scheduler"), "without subflows there is nothing to schedule")
-                .accepted("this key together with subflows")),
+            Some(_) => refuse(
+                key("scheduler"),
+                "without subflows there is nothing to schedule",
+                "this key together with subflows",
+            ),
             None => Ok(vec![(flow.clone(), table)]),
         };
     };
@@ -23,19 +26,20 @@ pub(crate) fn each(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result
         Subflows::Each(list) => list.len(),
     };
     if !(1..=MAX_PATHS_VIEW).contains(&count) {
-        return Err(Diagnostic::new(key("subflows"), format!("`{count}` is out of range"))
-            .accepted(format!("1 to {MAX_PATHS_VIEW}")));
+        return refuse(key("subflows"), format!("`{count}` is out of range"), format!("1 to {MAX_PATHS_VIEW}"));
     }
     if flow.alternatives.is_some() {
-        return Err(Diagnostic::new(key("alternatives"), "a multipath connection uses all its paths at once")
-            .accepted("either alternatives or subflows"));
+        return refuse(
+            key("alternatives"),
+            "a multipath connection uses all its paths at once",
+            "either alternatives or subflows",
+        );
     }
     if scheme.rate_protocol.and_then(Explicit::named).is_some_and(|explicit| !explicit.negotiates()) {
         let message = format!("the header of `{}` leaves no room for subflows", scheme.info.name);
         let negotiating = Explicit::ALL.into_iter().filter(|explicit| explicit.negotiates());
         let names = negotiating.map(Explicit::router).collect::<Vec<_>>().join(", ");
-        return Err(Diagnostic::new(key("scheme"), message)
-            .accepted(format!("a scheme without a header of its own, or {names}")));
+        return refuse(key("scheme"), message, format!("a scheme without a header of its own, or {names}"));
     }
     Ok(match subflows {
         Subflows::Count(_) => vec![(flow.clone(), table); count],

@@ -1,9 +1,9 @@
 //! Expands a scenario to runs: overrides, axes, cases and seeds.
 
 use crate::diagnostic::{COMMAND_LINE, Diagnostic, Location, ScenarioError};
-use crate::tree::{KeyValue, Node, Tree};
+use crate::tree::{KeyValue, Node, Tree, names_in};
 
-/// Most runs of a sweep; more are certainly a mistake.
+/// Greatest number of runs of a sweep; more are certainly a mistake.
 pub(crate) const MAX_RUNS: u64 = 100_000;
 
 /// One value of an axis: its label, and the keys that it sets.
@@ -13,7 +13,7 @@ struct Choice {
     sets: Vec<Setting>,
 }
 
-/// A dotted key, its place, and its value.
+/// A dotted key, its location, and its value.
 #[derive(Clone, Debug)]
 struct Setting {
     key: String,
@@ -26,6 +26,13 @@ struct Setting {
 struct Axis {
     name: String,
     choices: Vec<Choice>,
+}
+
+impl Axis {
+    /// The keys that its values set.
+    fn sets(&self) -> impl Iterator<Item = &Setting> {
+        self.choices.iter().flat_map(|choice| &choice.sets)
+    }
 }
 
 /// A grid over one scenario.
@@ -63,21 +70,18 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Rejects an axis over all items of a list if every item has a value of its own: the axis would have no
-    /// effect.
+    /// Rejects an axis over all items of a list if each item has a separate value: the axis would have no effect.
     fn check_runs(&self, axis: &Axis) -> Result<(), Diagnostic> {
         let Some((list, key)) = axis.name.split_once('.') else { return Ok(()) };
         let Some(Node::List(items)) = self.base.get(list).map(|entry| &entry.value.node) else {
             return Ok(());
         };
-        let swept = || self.axes.iter().flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets);
         let own = |item: usize| {
             let own = format!("{list}.{item}.{key}");
-            self.last.iter().chain(swept()).any(|set| set.key == own)
+            self.last.iter().chain(self.sets()).any(|set| set.key == own)
         };
         if (0..items.len()).all(own) {
-            let at =
-                axis.choices.first().and_then(|choice| choice.sets.first()).map_or(Location::Unknown, |set| set.at);
+            let at = axis.sets().next().map_or(Location::Unknown, |set| set.at);
             let message = format!("every item of {list} has its own `{key}`, so these values have no effect");
             return Err(Diagnostic::new(swept_key(&axis.name, at), message)
                 .accepted(format!("one value for `{}`, or no own value for one of {list}", axis.name))
@@ -95,8 +99,7 @@ impl Grid {
                 .at(at));
         }
         let cases = self.axes.iter().filter(|axis| axis.name == CASE);
-        let mut of_cases = cases.flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets);
-        if let Some(set) = of_cases.find(|set| covers(key, &set.key)) {
+        if let Some(set) = cases.flat_map(Axis::sets).find(|set| covers(key, &set.key)) {
             let which = if set.key == key { "this key".to_owned() } else { format!("`{}`", set.key) };
             return Err(Diagnostic::new(key, format!("{which} is set by sweep.cases"))
                 .accepted("a key that no case sets")
@@ -104,8 +107,7 @@ impl Grid {
         }
         // An override of all items replaces the file's axis over one of them.
         let ended = |axis: &Axis| axis.name != key && covers(key, &axis.name);
-        let own =
-            |axis: &&Axis| ended(axis) && axis.choices.iter().flat_map(|choice| &choice.sets).any(|set| set.at == at);
+        let own = |axis: &&Axis| ended(axis) && axis.sets().any(|set| set.at == at);
         if let Some(axis) = self.axes.iter().find(own) {
             return Err(Diagnostic::new(key, format!("this would undo the sweep of {}", axis.name))
                 .accepted(format!("{key} before {}", axis.name))
@@ -119,10 +121,8 @@ impl Grid {
                 self.axes.remove(position);
             }
             let value = Tree::from_command_line(value);
-            let of_all: Vec<_> = key.split('.').filter(|segment| segment.parse::<usize>().is_err()).collect();
-            let of_all = of_all.join(".");
-            let swept = |axis: &Axis| axis.choices.iter().any(|choice| choice.sets.iter().any(|set| set.key == of_all));
-            if self.axes.iter().any(swept) {
+            let of_all = names_in(key).collect::<Vec<_>>().join(".");
+            if self.sets().any(|set| set.key == of_all) {
                 self.last.push(Setting { key: key.to_owned(), at, value });
                 return Ok(());
             }
@@ -147,8 +147,7 @@ impl Grid {
 
     /// Prefixes the key of an error with `sweep.` if the file sweeps that key.
     pub(crate) fn prefix(&self, mut error: ScenarioError) -> ScenarioError {
-        let of_file = |set: &&Setting| set.at != Location::CommandLine;
-        let mut swept = self.axes.iter().flat_map(|axis| &axis.choices).flat_map(|choice| &choice.sets).filter(of_file);
+        let mut swept = self.sets().filter(|set| set.at != Location::CommandLine);
         if let Some(key) = &mut error.key
             && error.source != COMMAND_LINE
             && swept.any(|set| undoes(&set.key, key))
@@ -156,6 +155,11 @@ impl Grid {
             key.insert_str(0, "sweep.");
         }
         error
+    }
+
+    /// The keys that its axes set.
+    fn sets(&self) -> impl Iterator<Item = &Setting> {
+        self.axes.iter().flat_map(Axis::sets)
     }
 
     /// The scenario without its sweep.
@@ -205,8 +209,8 @@ fn check_sweepable(key: &str, at: Location) -> Result<(), Diagnostic> {
     }
 }
 
-/// Whether setting `key` replaces the value at `other`: an equal key or one below it, also for a single item
-/// if `key` covers all items of a list.
+/// Whether setting `key` replaces the value at `other`, which equals `key` or lies below it. A list without an index
+/// covers each of its items.
 fn undoes(key: &str, other: &str) -> bool {
     let mut rest = key.split('.').peekable();
     for segment in other.split('.') {
@@ -220,19 +224,17 @@ fn undoes(key: &str, other: &str) -> bool {
     rest.peek().is_none()
 }
 
-/// Like `replaces`, for an `other` outside the value of `key`.
+/// Like [`undoes`], but not for a key below `key`.
 fn covers(key: &str, other: &str) -> bool {
-    let names = |key: &str| key.split('.').filter(|segment| segment.parse::<usize>().is_err()).count();
-    undoes(key, other) && names(key) == names(other)
+    undoes(key, other) && names_in(key).count() == names_in(other).count()
 }
 
-/// Rejects an axis that replaces a key of an earlier axis: axes apply in order, so the labels of the earlier
-/// one would be wrong.
+/// Rejects an axis that replaces a key of an earlier axis, whose labels would then be wrong: axes apply in order.
 fn check_distinct(axes: &[Axis]) -> Result<(), Diagnostic> {
     let mut seen: Vec<&str> = Vec::new();
     for axis in axes {
         let mut of_axis: Vec<&Setting> = Vec::new();
-        for set in axis.choices.iter().flat_map(|choice| &choice.sets) {
+        for set in axis.sets() {
             if let Some(earlier) = seen.iter().find(|earlier| undoes(&set.key, earlier)) {
                 let diagnostic = Diagnostic::new(
                     format!("sweep.{}", set.key),
@@ -312,8 +314,7 @@ fn cases(entry: &KeyValue) -> Result<Axis, Diagnostic> {
         for entry in entries {
             match (&entry.value.node, entry.key.as_str()) {
                 (_, "label") => label = Some(entry.value.label()),
-                // `network.rate = …` without quotes: one level of tables, since a value may itself be a
-                // table.
+                // `network.rate = …` without quotes: one level of tables, because a value may be a table.
                 (Node::Table(inner), "network" | "tcp" | "trace" | "flows" | "links") => {
                     sets.extend(inner.iter().map(|inner| setting(format!("{}.{}", entry.key, inner.key), inner)));
                 }

@@ -1,163 +1,18 @@
 //! TCP settings of a flow: each option of the table, from the keys that a scenario states.
 
-use narrows_cc::{Bytes, EcnNeed, Nanos};
+use narrows_cc::{Bytes, EcnNeed};
 use narrows_tcp::TcpConfig;
 
-use crate::diagnostic::{Diagnostic, show};
+use crate::diagnostic::{Diagnostic, refuse, show};
 use crate::profile::FlowProfile;
-use crate::quantity::{Amount, DataAmount, Period, Size, Time};
 use crate::schema::Tcp;
-use crate::schema::tcp::{ProfileName, key};
+use crate::schema::tcp::Stated;
 
 /// Largest window that 32-bit sequence numbers and the window scale allow (RFC 7323 section 2.3).
 const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
 
 /// Header lengths: the longest leaves room for three SACK blocks in the 65535 bytes of a packet.
 const HEADERS: std::ops::RangeInclusive<u16> = 20..=65_507;
-
-/// The value of a key, and the engine's; `mss` is the payload of a full segment.
-pub(crate) trait Key {
-    type Engine;
-    fn engine(&self, mss: u64) -> Self::Engine;
-    fn of(value: Self::Engine, mss: u64) -> Self;
-}
-
-macro_rules! plain {
-    ($($Type:ty),*) => {$(
-        impl Key for $Type {
-            type Engine = Self;
-            fn engine(&self, _: u64) -> Self {
-                *self
-            }
-            fn of(value: Self, _: u64) -> Self {
-                value
-            }
-        }
-    )*};
-}
-
-plain!(bool, u16, u32);
-
-impl Key for Time {
-    type Engine = Nanos;
-    fn engine(&self, _: u64) -> Nanos {
-        self.value()
-    }
-    fn of(value: Nanos, _: u64) -> Self {
-        parsed(&show(value))
-    }
-}
-
-impl Key for Period {
-    type Engine = Nanos;
-    fn engine(&self, _: u64) -> Nanos {
-        self.value().unwrap_or(Nanos::ZERO)
-    }
-    fn of(value: Nanos, _: u64) -> Self {
-        if value.is_zero() { parsed("off") } else { parsed(&show(value)) }
-    }
-}
-
-impl Key for Size {
-    type Engine = Bytes;
-    fn engine(&self, _: u64) -> Bytes {
-        self.value()
-    }
-    fn of(value: Bytes, _: u64) -> Self {
-        parsed(&size(value))
-    }
-}
-
-impl Key for Amount {
-    type Engine = Bytes;
-    fn engine(&self, mss: u64) -> Bytes {
-        match self.value() {
-            DataAmount::Packets(packets) => Bytes::new(mss.saturating_mul(packets)),
-            DataAmount::Bytes(bytes) => bytes,
-        }
-    }
-    fn of(value: Bytes, mss: u64) -> Self {
-        match value.as_u64() {
-            bytes if bytes.is_multiple_of(mss) => parsed(&format!("{}pkt", bytes / mss)),
-            bytes => parsed(&format!("{bytes}B")),
-        }
-    }
-}
-
-/// The tables that state the settings of a flow.
-struct Stated<'a> {
-    common: &'a Tcp,
-    own: Option<&'a Tcp>,
-    /// The flow's table.
-    table: &'a str,
-}
-
-impl<'a> Stated<'a> {
-    /// The value of a key, and the key in full.
-    fn get<T>(&self, name: &str, field: impl Fn(&'a Tcp) -> Option<&'a T>) -> Option<(&'a T, String)> {
-        match self.own.and_then(&field) {
-            Some(value) => Some((value, format!("{}.tcp.{name}", self.table))),
-            None => field(self.common).map(|value| (value, format!("tcp.{name}"))),
-        }
-    }
-}
-
-/// Turns an option off where the one that it needs is off; refuses it if it is stated.
-macro_rules! needs {
-    ($stated:ident, $config:ident, $field:ident, $name:expr,) => {};
-    ($stated:ident, $config:ident, $field:ident, $name:expr, $on:ident $reason:literal) => {
-        if !$config.$on {
-            let stated = $stated.get($name, |keys| keys.$field.as_ref()).filter(|(on, _)| **on);
-            if let Some((_, key)) = stated {
-                let accepted = format!("{} = false, or {} = true", $name, stringify!($on));
-                return Err(Diagnostic::new(key, $reason).accepted(accepted));
-            }
-            $config.$field = false;
-        }
-    };
-}
-
-macro_rules! settings {
-    ($(
-        $(#[$doc:meta])*
-        $field:ident $(as $key:literal)?: $Type:ident {
-            $(linux: $linux:expr, $linux_fact:literal; rfc: $rfc:expr, $rfc_fact:literal; ns3: $ns3:expr, $ns3_fact:literal;)?
-            $(default: $default:expr;)?
-            $(needs: $on:ident, $reason:literal;)?
-            kernel: $kernel:ident
-        }
-    )*) => {
-        /// Every option: as stated, else of the profile, else the default.
-        fn resolved(
-            stated: &Stated<'_>,
-            profile: &Tcp,
-            default: &TcpConfig,
-        ) -> Result<TcpConfig, Diagnostic> {
-            let segment = stated.get("", |keys| keys.segment.as_ref()).map_or(default.segment, |(own, _)| *own);
-            let mss = u64::from(segment);
-            let mut config = TcpConfig {
-                $($field: match stated.get("", |keys| keys.$field.as_ref()).map(|(own, _)| own).or(profile.$field.as_ref()) {
-                    Some(value) => value.engine(mss),
-                    None => default.$field,
-                },)*
-            };
-            $(needs!(stated, config, $field, key!($field $($key)?), $($on $reason)?);)*
-            Ok(config)
-        }
-
-        /// Settings as keys of `[tcp]`, all of them stated.
-        pub(crate) fn spelled(config: &TcpConfig, profile: ProfileName, except: &[String]) -> Tcp {
-            let mss = u64::from(config.segment);
-            Tcp {
-                profile: Some(profile),
-                profile_except: Some(except.to_vec()),
-                $($field: Some(Key::of(config.$field, mss)),)*
-            }
-        }
-    };
-}
-
-narrows_tcp::tcp_options!(settings);
 
 /// TCP settings: those of the flow, else the common ones, else those of the profile, else the ECN mode that its
 /// scheme needs, else TCP as deployed. A mapping option takes `mapped` bytes of each segment, so that full packets
@@ -178,12 +33,12 @@ pub(crate) fn settings(
         let in_own = own.is_some_and(|own| own.profile_except.is_some());
         let key = if in_own { format!("{table}.tcp.profile_except") } else { "tcp.profile_except".to_owned() };
         let message = format!("the profile `{}` does not set `{wrong}`", profile.profile.name);
-        return Err(Diagnostic::new(key, message).accepted(known.join(", ")));
+        return refuse(key, message, known.join(", "));
     }
     let stated = Stated { common, own, table };
     let keys = profile.keys();
     sizes(&stated, &deployed)?;
-    let config = resolved(&stated, &keys, &deployed)?;
+    let config = Tcp::resolved(&stated, &keys, &deployed)?;
     amounts(&stated, &config)?;
     timeouts(&stated, &config)?;
     Ok(config)
@@ -199,22 +54,19 @@ fn sizes(stated: &Stated<'_>, default: &TcpConfig) -> Result<(), Diagnostic> {
         stated.get("ack_every", |keys| keys.ack_every.as_ref()).map(|(count, key)| (*count, key)),
     ];
     if let Some((_, key)) = counts.into_iter().flatten().find(|(count, _)| *count == 0) {
-        return Err(Diagnostic::new(key, "`0` is out of range").accepted("a whole number from 1"));
+        return refuse(key, "`0` is out of range", "a whole number from 1");
     }
     if let Some((header, key)) = header.as_ref().filter(|(header, _)| !HEADERS.contains(header)) {
-        return Err(Diagnostic::new(key, format!("`{header}` is out of range")).accepted(format!(
-            "{} to {}",
-            HEADERS.start(),
-            HEADERS.end()
-        )));
+        return refuse(key, format!("`{header}` is out of range"), format!("{} to {}", HEADERS.start(), HEADERS.end()));
     }
     let payload = segment.as_ref().map_or(default.segment, |(segment, _)| **segment);
     let rest = header.as_ref().map_or(default.header, |(header, _)| **header);
     match segment.or(header) {
-        Some((_, key)) if u32::from(payload) + u32::from(rest) > u32::from(u16::MAX) => {
-            Err(Diagnostic::new(key, format!("a segment of {payload} B and a header of {rest} B"))
-                .accepted(format!("packets of at most {} B", u16::MAX)))
-        }
+        Some((_, key)) if u32::from(payload) + u32::from(rest) > u32::from(u16::MAX) => refuse(
+            key,
+            format!("a segment of {payload} B and a header of {rest} B"),
+            format!("packets of at most {} B", u16::MAX),
+        ),
         _ => Ok(()),
     }
 }
@@ -224,9 +76,7 @@ fn amounts(stated: &Stated<'_>, config: &TcpConfig) -> Result<(), Diagnostic> {
     let mss = Bytes::new(config.segment.into());
     let window = stated.get("receive_window", |keys| keys.receive_window.as_ref());
     if let Some((size, key)) = window.as_ref().filter(|(size, _)| size.value() > RECEIVE_WINDOW_MAX) {
-        return Err(
-            Diagnostic::new(key, format!("`{size}` exceeds what a header can advertise")).accepted("at most 1GiB")
-        );
+        return refuse(key, format!("`{size}` exceeds what a header can advertise"), "at most 1GiB");
     }
     let burst = stated.get("max_burst", |keys| keys.max_burst.as_ref());
     if let Some((true, key)) = stated.get("tso", |keys| keys.tso.as_ref()).map(|(tso, key)| (*tso, key))
@@ -235,13 +85,14 @@ fn amounts(stated: &Stated<'_>, config: &TcpConfig) -> Result<(), Diagnostic> {
     {
         // The least burst of TSO has two segments (Linux `tcp_min_tso_segs`).
         let message = "bursts of several segments, but the profile limits bursts to one (`max_burst`)";
-        return Err(Diagnostic::new(key, message).accepted("max_burst = \"65215B\" beside it, or tso = false"));
+        return refuse(key, message, "max_burst = \"65215B\" beside it, or tso = false");
     }
     let window = window.map(|(size, key)| (size.to_string(), config.receive_window, key));
     let burst = burst.map(|(amount, key)| (amount.to_string(), config.max_burst, key));
     match [window, burst].into_iter().flatten().find(|(_, bytes, _)| *bytes < mss) {
-        Some((text, _, key)) => Err(Diagnostic::new(key, format!("`{text}` is less than a segment"))
-            .accepted(format!("at least {}B", mss.as_u64()))),
+        Some((text, _, key)) => {
+            refuse(key, format!("`{text}` is less than a segment"), format!("at least {}B", mss.as_u64()))
+        }
         None => Ok(()),
     }
 }
@@ -257,26 +108,8 @@ fn timeouts(stated: &Stated<'_>, config: &TcpConfig) -> Result<(), Diagnostic> {
         Some((_, key)) if min_rto.is_zero() || initial_rto.max(min_rto) > max_rto || initial_rto.is_zero() => {
             let [min, initial, max] = [min_rto, initial_rto, max_rto].map(show);
             let message = format!("min_rto is {min}, initial_rto {initial}, max_rto {max}");
-            Err(Diagnostic::new(key, message).accepted("times above zero, max_rto the greatest"))
+            refuse(key, message, "times above zero, max_rto the greatest")
         }
         _ => Ok(()),
-    }
-}
-
-/// A size in the unit that reads best.
-fn size(size: Bytes) -> String {
-    const MIB: u64 = 1 << 20;
-    match size.as_u64() {
-        bytes if bytes.is_multiple_of(MIB) => format!("{}MiB", bytes / MIB),
-        bytes if bytes.is_multiple_of(1_000) => format!("{}kB", bytes / 1_000),
-        bytes => format!("{bytes}B"),
-    }
-}
-
-/// Parses a quantity that this crate has spelled.
-fn parsed<T: std::str::FromStr>(text: &str) -> T {
-    match text.parse() {
-        Ok(value) => value,
-        Err(_) => unreachable!("`{text}` is a quantity"),
     }
 }

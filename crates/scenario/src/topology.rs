@@ -7,19 +7,22 @@ use narrows_net::config::Capacity;
 use narrows_net::timeline::{DelayTrace, LossTrace};
 
 pub(crate) use self::paths::Route;
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, refuse};
 use crate::keys;
 use crate::link::{self, Carried, Inputs};
 use crate::loss::Loss;
 use crate::quantity::{Buffer, Time};
 use crate::queue::Queue;
 use crate::schema::choice::{Jitter, Router};
+use crate::schema::short::TextOr;
+use crate::schema::table::first_stated;
 use crate::schema::{Link, LossAt, Network, NetworkKind, Policer, Reorder, Scenario};
 
 /// A value and its key.
 pub(crate) type Stated<'a, T> = (&'a T, String);
 
 /// Loss, reordering, jitter and policing of a link.
+#[derive(Clone)]
 pub(crate) struct Conditions<'a> {
     pub(crate) loss: Stated<'a, Loss>,
     pub(crate) loss_at: LossAt,
@@ -31,6 +34,7 @@ pub(crate) struct Conditions<'a> {
 }
 
 /// A link in one direction, before buffers are resolved.
+#[derive(Clone)]
 pub(crate) struct OneWayLink<'a> {
     pub(crate) name: String,
     from: usize,
@@ -56,53 +60,89 @@ pub(crate) struct Topology<'a> {
     pub(crate) links: Vec<OneWayLink<'a>>,
 }
 
+/// The tables that state the keys of a link: its own, if any, and the network's.
+#[derive(Clone, Copy)]
+struct Tables<'a, 't> {
+    network: &'a Network,
+    link: Option<&'a Link>,
+    /// The name of the link's table.
+    table: &'t str,
+}
+
+/// A value of the link's table, else the network's.
 fn pick<'a, T>(table: &str, key: &str, own: Option<&'a T>, common: Option<&'a T>) -> Option<Stated<'a, T>> {
     let own = own.map(|value| (value, format!("{table}.{key}")));
     own.or_else(|| common.map(|value| (value, format!("network.{key}"))))
 }
 
-fn conditions<'a>(
-    network: &'a Network,
-    link: Option<&'a Link>,
-    table: &str,
-    carried: &Carried,
-    inputs: &mut Inputs<'_>,
-) -> Result<Conditions<'a>, Diagnostic> {
-    let loss_file =
-        pick(table, "loss_trace", link.and_then(|link| link.loss_trace.as_ref()), network.loss_trace.as_ref());
-    let delay_file =
-        pick(table, "delay_trace", link.and_then(|link| link.delay_trace.as_ref()), network.delay_trace.as_ref());
-    // A generated path has both.
-    if carried.loss.is_some()
-        && let Some((_, key)) = loss_file.as_ref().or(delay_file.as_ref())
-    {
-        return Err(Diagnostic::new(key, "a radio path generates its own").accepted("either radio or this key"));
-    }
-    let loss_trace = loss_file.map(|(file, key)| inputs.loss(&key, file, &carried.capacity)).transpose()?;
-    let delay_trace = delay_file.map(|(file, key)| inputs.delay(&key, file, &carried.capacity)).transpose()?;
-    let loss = link.and_then(|link| link.loss.as_ref()).map(|loss| (&loss.0, format!("{table}.loss")));
-    let jitter = |link: &'a Link| link.jitter.as_ref().map(|jitter| &jitter.0);
-    Ok(Conditions {
-        loss: loss.unwrap_or_else(|| (&network.loss.0, "network.loss".to_owned())),
-        loss_at: link.and_then(|link| link.loss_at).unwrap_or(network.loss_at),
-        jitter: pick(table, "jitter", link.and_then(jitter), network.jitter.as_ref().map(|jitter| &jitter.0)),
-        reorder: pick(table, "reorder", link.and_then(|link| link.reorder.as_ref()), network.reorder.as_ref()),
-        policer: pick(table, "policer", link.and_then(|link| link.policer.as_ref()), network.policer.as_ref()),
-        loss_trace: loss_trace.or_else(|| carried.loss.clone()),
-        delay_trace: delay_trace.or_else(|| carried.delay.clone()),
-    })
+/// [`pick`] for a key that is optional in both tables.
+macro_rules! pick {
+    ($tables:ident.$key:ident) => {{
+        let own = $tables.link.and_then(|link| link.$key.as_ref());
+        pick($tables.table, stringify!($key), own, $tables.network.$key.as_ref())
+    }};
 }
 
-fn own_router<'a>(network: &'a Network, link: Option<&'a Link>, table: &str) -> Option<Stated<'a, Router>> {
-    let own = link.and_then(|link| link.router.as_ref());
-    pick(table, "router", own.map(|own| &own.0), network.router.as_ref().map(|common| &common.0))
+fn plain<T>((value, key): Stated<'_, TextOr<T>>) -> Stated<'_, T> {
+    (&value.0, key)
+}
+
+impl<'a> Tables<'a, '_> {
+    fn conditions(self, carried: &Carried, inputs: &mut Inputs<'_>) -> Result<Conditions<'a>, Diagnostic> {
+        let Self { network, link, table } = self;
+        let (loss_file, delay_file) = (pick!(self.loss_trace), pick!(self.delay_trace));
+        // A generated path has both.
+        if carried.loss.is_some()
+            && let Some((_, key)) = loss_file.as_ref().or(delay_file.as_ref())
+        {
+            return refuse(key, "a radio path generates its own", "either radio or this key");
+        }
+        let loss_trace = loss_file.map(|(file, key)| inputs.loss(&key, file, &carried.capacity)).transpose()?;
+        let delay_trace = delay_file.map(|(file, key)| inputs.delay(&key, file, &carried.capacity)).transpose()?;
+        let loss = link.and_then(|link| link.loss.as_ref()).map(|loss| (&loss.0, format!("{table}.loss")));
+        Ok(Conditions {
+            loss: loss.unwrap_or_else(|| (&network.loss.0, "network.loss".to_owned())),
+            loss_at: link.and_then(|link| link.loss_at).unwrap_or(network.loss_at),
+            jitter: pick!(self.jitter).map(plain),
+            reorder: pick!(self.reorder),
+            policer: pick!(self.policer),
+            loss_trace: loss_trace.or_else(|| carried.loss.clone()),
+            delay_trace: delay_trace.or_else(|| carried.delay.clone()),
+        })
+    }
+
+    /// A listed link from one node to another.
+    fn link(
+        self,
+        name: String,
+        (from, to): (usize, usize),
+        carried: &Carried,
+        inputs: &mut Inputs<'_>,
+    ) -> Result<OneWayLink<'a>, Diagnostic> {
+        let Self { network, link, table } = self;
+        let delay = link.and_then(|link| link.delay.as_ref()).or(network.delay.as_ref());
+        let queue = pick(table, "queue", link.and_then(|link| link.queue.as_ref()), Some(&network.queue));
+        Ok(OneWayLink {
+            name,
+            from,
+            to,
+            capacity: carried.capacity.clone(),
+            rate: carried.rate,
+            delay: delay.map_or(Nanos::ZERO, Time::value),
+            buffer: pick(table, "buffer", link.and_then(|link| link.buffer.as_ref()), Some(&network.buffer)),
+            queue: queue.map(plain),
+            router: pick!(self.router).map(plain),
+            conditions: Some(self.conditions(carried, inputs)?),
+            listed: true,
+        })
+    }
 }
 
 type Checked = Result<(), Diagnostic>;
 
 const NO_RATE: &str = "a rate such as 100mbit, a capacity_trace, or radio = \"5g\"";
 
-/// The common capacity, which this kind of network requires.
+/// The common capacity, which dumbbells and parking lots require.
 fn needed(carried: Option<Carried>) -> Result<Carried, Diagnostic> {
     carried.ok_or_else(|| Diagnostic::new("network.rate", "this key is missing").accepted(NO_RATE))
 }
@@ -115,11 +155,14 @@ impl<'a> Topology<'a> {
             (None, true) => NetworkKind::Dumbbell,
             (None | Some(NetworkKind::Graph), false) => NetworkKind::Graph,
             (Some(NetworkKind::Graph), true) => {
-                return Err(Diagnostic::new("links", "a graph without links").accepted("at least one [[links]] table"));
+                return refuse("links", "a graph without links", "at least one [[links]] table");
             }
             (Some(_), false) => {
-                return Err(Diagnostic::new("links", "links are listed, but network.kind is not `graph`")
-                    .accepted("network.kind = \"graph\", or no links"));
+                return refuse(
+                    "links",
+                    "links are listed, but network.kind is not `graph`",
+                    "network.kind = \"graph\", or no links",
+                );
             }
             (Some(kind), true) => kind,
         };
@@ -132,8 +175,8 @@ impl<'a> Topology<'a> {
         })?;
         let mut topology = Self { kind, nodes: Vec::new(), links: Vec::new() };
         match kind {
-            NetworkKind::Dumbbell => topology.dumbbell(network, needed(common)?, inputs)?,
-            NetworkKind::ParkingLot => topology.parking_lot(network, needed(common)?, inputs)?,
+            NetworkKind::Dumbbell => topology.dumbbell(network, &needed(common)?, inputs)?,
+            NetworkKind::ParkingLot => topology.parking_lot(network, &needed(common)?, inputs)?,
             NetworkKind::Graph => {
                 for (index, link) in scenario.links.iter().enumerate() {
                     let table = format!("links.{index}");
@@ -144,7 +187,7 @@ impl<'a> Topology<'a> {
                         radio: link.radio.as_ref().map(|radio| &radio.0),
                     })?;
                     let Some(carried) = own.or_else(|| common.clone()) else {
-                        return Err(Diagnostic::new(format!("{table}.rate"), "this key is missing").accepted(NO_RATE));
+                        return refuse(format!("{table}.rate"), "this key is missing", NO_RATE);
                     };
                     topology.link(network, link, &table, &carried, inputs)?;
                 }
@@ -153,33 +196,21 @@ impl<'a> Topology<'a> {
         Ok(topology)
     }
 
-    fn dumbbell(&mut self, network: &'a Network, carried: Carried, inputs: &mut Inputs<'_>) -> Checked {
-        let conditions = conditions(network, None, "network", &carried, inputs)?;
-        let Carried { capacity, rate, .. } = carried;
-        let reverse = match &network.reverse_rate {
+    fn dumbbell(&mut self, network: &'a Network, carried: &Carried, inputs: &mut Inputs<'_>) -> Checked {
+        let tables = Tables { network, link: None, table: "network" };
+        let bottleneck = tables.link("bottleneck".into(), (0, 1), carried, inputs)?;
+        let rate = match &network.reverse_rate {
             Some(stated) => keys::rate("network.reverse_rate", stated)?,
-            None => rate,
+            None => carried.rate,
         };
         self.nodes = vec!["senders".into(), "receivers".into()];
-        self.links.push(OneWayLink {
-            name: "bottleneck".into(),
-            from: 0,
-            to: 1,
-            capacity,
-            rate,
-            delay: Nanos::ZERO,
-            buffer: Some((&network.buffer, "network.buffer".into())),
-            queue: Some((&network.queue.0, "network.queue".into())),
-            router: own_router(network, None, "network"),
-            conditions: Some(conditions),
-            listed: true,
-        });
+        self.links.push(bottleneck);
         self.links.push(OneWayLink {
             name: "reverse".into(),
             from: 1,
             to: 0,
-            capacity: Capacity::Constant(reverse),
-            rate: reverse,
+            capacity: Capacity::Constant(rate),
+            rate,
             delay: Nanos::ZERO,
             buffer: network.reverse_buffer.as_ref().map(|buffer| (buffer, "network.reverse_buffer".into())),
             queue: None,
@@ -190,33 +221,17 @@ impl<'a> Topology<'a> {
         Ok(())
     }
 
-    fn parking_lot(&mut self, network: &'a Network, carried: Carried, inputs: &mut Inputs<'_>) -> Checked {
+    fn parking_lot(&mut self, network: &'a Network, carried: &Carried, inputs: &mut Inputs<'_>) -> Checked {
         let accepted = "a whole number from 1 to 100";
         let hops = match network.hops {
             Some(hops @ 1..=100) => hops as usize,
-            Some(hops) => {
-                return Err(Diagnostic::new("network.hops", format!("`{hops}` is out of range")).accepted(accepted));
-            }
-            None => {
-                return Err(Diagnostic::new("network.hops", "a parking lot requires this key").accepted(accepted));
-            }
+            Some(hops) => return refuse("network.hops", format!("`{hops}` is out of range"), accepted),
+            None => return refuse("network.hops", "a parking lot requires this key", accepted),
         };
         self.nodes = (0..=hops).map(|hop| format!("r{hop}")).collect();
+        let tables = Tables { network, link: None, table: "network" };
         for hop in 0..hops {
-            let delay = network.delay.as_ref().map_or(Nanos::ZERO, Time::value);
-            let there = OneWayLink {
-                name: format!("r{hop}-r{}", hop + 1),
-                from: hop,
-                to: hop + 1,
-                capacity: carried.capacity.clone(),
-                rate: carried.rate,
-                delay,
-                buffer: Some((&network.buffer, "network.buffer".into())),
-                queue: Some((&network.queue.0, "network.queue".into())),
-                router: own_router(network, None, "network"),
-                conditions: Some(conditions(network, None, "network", &carried, inputs)?),
-                listed: true,
-            };
+            let there = tables.link(format!("r{hop}-r{}", hop + 1), (hop, hop + 1), carried, inputs)?;
             self.push_duplex(there);
         }
         Ok(())
@@ -232,36 +247,21 @@ impl<'a> Topology<'a> {
     ) -> Checked {
         let (from, to) = (self.node_or_new(&link.from), self.node_or_new(&link.to));
         if from == to {
-            return Err(Diagnostic::new(format!("{table}.to"), format!("the link leads from `{0}` to `{0}`", link.to))
-                .accepted("another node"));
+            let message = format!("the link leads from `{0}` to `{0}`", link.to);
+            return refuse(format!("{table}.to"), message, "another node");
         }
         let twice = |from: usize, to: usize| self.links.iter().any(|link| (link.from, link.to) == (from, to));
         if twice(from, to) || (link.duplex && twice(to, from)) {
             let message = format!("`{}` and `{}` are linked already", link.from, link.to);
-            return Err(
-                Diagnostic::new(table, message).accepted("one link per direction (duplex = false for one direction)")
-            );
+            return refuse(table, message, "one link per direction (duplex = false for one direction)");
         }
-        let delay = link.delay.as_ref().or(network.delay.as_ref());
-        let own_queue = link.queue.as_ref().map(|queue| &queue.0);
-        let there = OneWayLink {
-            name: link.name.clone().unwrap_or_else(|| format!("{}-{}", link.from, link.to)),
-            from,
-            to,
-            capacity: carried.capacity.clone(),
-            rate: carried.rate,
-            delay: delay.map_or(Nanos::ZERO, Time::value),
-            buffer: pick(table, "buffer", link.buffer.as_ref(), Some(&network.buffer)),
-            queue: pick(table, "queue", own_queue, Some(&network.queue.0)),
-            router: own_router(network, Some(link), table),
-            conditions: Some(conditions(network, Some(link), table, carried, inputs)?),
-            listed: true,
-        };
+        let name = link.name.clone().unwrap_or_else(|| format!("{}-{}", link.from, link.to));
+        let there = Tables { network, link: Some(link), table }.link(name, (from, to), carried, inputs)?;
         let back = format!("{}-{}", link.to, link.from);
         let taken = |other: &OneWayLink<'_>| other.name == there.name || (link.duplex && other.name == back);
         if self.links.iter().any(taken) || (link.duplex && there.name == back) {
-            return Err(Diagnostic::new(format!("{table}.name"), format!("two links have the name `{}`", there.name))
-                .accepted("a unique name"));
+            let message = format!("two links have the name `{}`", there.name);
+            return refuse(format!("{table}.name"), message, "a unique name");
         }
         if link.duplex {
             self.push_duplex(there)
@@ -271,22 +271,16 @@ impl<'a> Topology<'a> {
         Ok(())
     }
 
-    fn push_duplex(&mut self, there: OneWayLink<'a>) {
+    fn push_duplex(&mut self, mut there: OneWayLink<'a>) {
+        let conditions = there.conditions.take();
         let back = OneWayLink {
             name: format!("{}-{}", self.nodes[there.to], self.nodes[there.from]),
             from: there.to,
             to: there.from,
-            capacity: there.capacity.clone(),
-            rate: there.rate,
-            delay: there.delay,
-            buffer: there.buffer.clone(),
-            queue: there.queue.clone(),
-            router: there.router.clone(),
-            conditions: None,
             listed: false,
+            ..there.clone()
         };
-        self.links.push(there);
-        self.links.push(back);
+        self.links.extend([OneWayLink { conditions, ..there }, back]);
     }
 
     fn node_or_new(&mut self, name: &str) -> usize {
@@ -302,35 +296,25 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// Keys that another kind of network would read are a misunderstanding.
+/// Refuses keys of another kind of network.
 fn check_kind(network: &Network, kind: NetworkKind) -> Checked {
     let only = |key: &str, kinds: &str| {
-        Err(Diagnostic::new(format!("network.{key}"), format!("only {kinds} has this key")).accepted("omit this key"))
+        refuse(format!("network.{key}"), format!("only {kinds} has this key"), "omit this key")
     };
-    let lot = kind == NetworkKind::ParkingLot;
-    if network.hops.is_some() && !lot {
+    let dumbbell = kind == NetworkKind::Dumbbell;
+    if network.hops.is_some() && kind != NetworkKind::ParkingLot {
         return only("hops", "a parking lot (kind = \"parking-lot\")");
     }
-    if kind == NetworkKind::Dumbbell && network.delay.is_some() {
-        return Err(Diagnostic::new("network.delay", "in a dumbbell each flow states its rtt")
-            .accepted("rtt = \"40ms\" in [[flows]]"));
+    if dumbbell && network.delay.is_some() {
+        return refuse("network.delay", "in a dumbbell each flow states its rtt", "rtt = \"40ms\" in [[flows]]");
     }
-    if kind != NetworkKind::Dumbbell && network.reverse_rate.is_some() {
-        return only("reverse_rate", "a dumbbell");
+    if let Some(key) = first_stated(network, &["reverse_rate", "reverse_buffer"]).filter(|_| !dumbbell) {
+        return only(key, "a dumbbell");
     }
-    if kind != NetworkKind::Dumbbell && network.reverse_buffer.is_some() {
-        return only("reverse_buffer", "a dumbbell");
-    }
-    if network.access_rate.is_none() {
-        let stray = [
-            ("access_delay", network.access_delay.is_some()),
-            ("access_buffer", network.access_buffer.is_some()),
-            ("receiver_access", network.receiver_access.is_some()),
-        ];
-        if let Some((key, _)) = stray.iter().find(|(_, stated)| *stated) {
-            return Err(Diagnostic::new(format!("network.{key}"), "there are no access links")
-                .accepted("this key together with access_rate"));
+    match first_stated(network, &["access_delay", "access_buffer", "receiver_access"]) {
+        Some(key) if network.access_rate.is_none() => {
+            refuse(format!("network.{key}"), "there are no access links", "this key together with access_rate")
         }
+        _ => Ok(()),
     }
-    Ok(())
 }

@@ -1,5 +1,5 @@
-//! A scenario as it was written: values with their places, keys in the order of the file. TOML, JSON and the
-//! command line all become this tree, so that one reader and one kind of message serves them.
+//! A scenario as written: values with their locations, keys in file order. TOML, JSON and the command line all
+//! become this tree, so that they share one reader and its messages.
 
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use toml::de::{DeTable, DeValue};
@@ -7,7 +7,7 @@ use toml::de::{DeTable, DeValue};
 use crate::diagnostic::{Diagnostic, Location, unknown};
 use crate::schema;
 
-/// A value and its place.
+/// A value and its location.
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     pub(crate) node: Node,
@@ -80,7 +80,7 @@ impl Tree {
         })
     }
 
-    /// A value given on the command line: as TOML would read it where it can, otherwise text.
+    /// A value of the command line: TOML if it parses as such, otherwise a text.
     pub(crate) fn from_command_line(text: &str) -> Self {
         let value = DeValue::parse(text).ok().and_then(|value| match value.get_ref() {
             DeValue::Datetime(_) => None,
@@ -92,7 +92,7 @@ impl Tree {
         tree
     }
 
-    /// Says that all of it was written at `location`.
+    /// Sets the location of the whole tree.
     fn move_to(&mut self, location: Location) {
         self.at = location;
         match &mut self.node {
@@ -105,7 +105,7 @@ impl Tree {
         }
     }
 
-    /// The entry of this key, if it is a table that has it.
+    /// The entry of a key in a table.
     pub(crate) fn get(&self, key: &str) -> Option<&KeyValue> {
         match &self.node {
             Node::Table(entries) => entries.iter().find(|entry| entry.key == key),
@@ -113,31 +113,32 @@ impl Tree {
         }
     }
 
-    /// Takes an entry out of a table.
+    /// Removes an entry from a table.
     pub(crate) fn take(&mut self, key: &str) -> Option<KeyValue> {
         let Node::Table(entries) = &mut self.node else { return None };
         let index = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(index))
     }
 
-    /// The place of the value at a dotted key, or of the nearest thing around it that was written.
+    /// The location of the value at a dotted key, or of its nearest stated parent.
     pub(crate) fn location(&self, key: &str) -> Location {
         let mut here = self;
         for segment in key.split('.') {
-            let next = match &here.node {
-                Node::Table(_) => here.get(segment).map(|entry| &entry.value),
-                Node::List(items) => segment.parse::<usize>().ok().and_then(|index| items.get(index)),
-                _ => None,
-            };
-            match next {
-                Some(next) => here = next,
-                None => break,
-            }
+            let Some(next) = here.child(segment) else { break };
+            here = next;
         }
         here.at
     }
 
-    /// Sets the value at a dotted key. A list without an index means all its items; missing tables are made.
+    /// The value of a key, or the item of this number.
+    pub(crate) fn child(&self, segment: &str) -> Option<&Self> {
+        match &self.node {
+            Node::List(items) => items.get(segment.parse::<usize>().ok()?),
+            _ => self.get(segment).map(|entry| &entry.value),
+        }
+    }
+
+    /// Sets the value at a dotted key. A list without an index stands for all its items. Creates missing tables.
     pub(crate) fn set(&mut self, key: &str, value: &Tree, at: Location) -> Result<(), Diagnostic> {
         let path: Vec<&str> = key.split('.').collect();
         if path.iter().any(|segment| segment.is_empty()) {
@@ -208,7 +209,7 @@ impl Tree {
         }
     }
 
-    /// The value as it was written, for labels of swept points.
+    /// The value as written, for labels of swept points.
     pub(crate) fn label(&self) -> String {
         match &self.node {
             Node::Text(text) => text.clone(),
@@ -249,7 +250,12 @@ impl std::fmt::Display for Tree {
     }
 }
 
-/// Whether the value that ought to stand at `start` is missing after its equals sign.
+/// The names in a dotted key, without the numbers of items: `flows`, `rtt` for `flows.0.rtt`.
+pub(crate) fn names_in(key: &str) -> impl Iterator<Item = &str> {
+    key.split('.').filter(|segment| segment.parse::<usize>().is_err())
+}
+
+/// Whether an equals sign before `start` has no value.
 fn lacks_value(text: &str, start: usize) -> bool {
     let blank = [' ', '\t'];
     text.split_at_checked(start).is_some_and(|(before, after)| {
@@ -262,8 +268,7 @@ fn lacks_value(text: &str, start: usize) -> bool {
 fn from_table(table: &DeTable<'_>) -> Result<Node, Diagnostic> {
     let mut entries = Vec::with_capacity(table.len());
     for (key, value) in table {
-        // A table's own span covers its header only, or nothing where it is implied: its key is the better
-        // place.
+        // The span of a table covers only its header, and nothing if the table is implied: use the key's.
         let key_at = key.span().start;
         let at = if value.get_ref().is_table() { key_at } else { value.span().start };
         let node =

@@ -4,38 +4,31 @@
 use narrows_cc::schemes;
 use narrows_dccp::Ccid;
 use narrows_routers::protocol::Explicit;
-use serde::Serialize;
+use serde_json::{Map, Value};
 
 use crate::diagnostic::Diagnostic;
 use crate::flow_entry::FlowEntry;
+use crate::schema::table::object;
 use crate::schema::{Flow, Scenario};
 
 /// Warnings about common settings of a transport without flows.
 pub(crate) fn transports(scenario: &Scenario, entries: &[FlowEntry]) -> Vec<Diagnostic> {
     let uses = |datagrams: bool| entries.iter().any(|entry| entry.kind.datagrams.is_some() == datagrams);
     let mut warnings = Vec::new();
-    let mut unused = |table: &str, keys: Vec<String>, transport: &str| {
-        warnings.extend(keys.into_iter().map(|key| {
+    let mut unused = |table: &str, keys: Map<String, Value>, transport: &str| {
+        warnings.extend(keys.keys().map(|key| {
             let key = format!("{table}.{key}");
             let message = format!("unused setting `{key}`: no flow uses {transport}");
             Diagnostic::new(key, message)
         }));
     };
     if !uses(false) {
-        unused("tcp", stated(&scenario.tcp), "TCP");
+        unused("tcp", object(&scenario.tcp), "TCP");
     }
     if !uses(true) {
-        unused("dccp", stated(&scenario.dccp), "DCCP");
+        unused("dccp", object(&scenario.dccp), "DCCP");
     }
     warnings
-}
-
-/// Keys of a table that have values; serialization omits the others.
-fn stated(table: &impl Serialize) -> Vec<String> {
-    match serde_json::to_value(table) {
-        Ok(serde_json::Value::Object(keys)) => keys.into_iter().map(|(key, _)| key).collect(),
-        other => unreachable!("a table is an object: {other:?}"),
-    }
 }
 
 /// Warning about an initial window that a DCCP flow does not use.

@@ -1,9 +1,9 @@
 //! Flows over datagrams: choice of the transport, settings, and refusals.
 
-use crate::texts::spec;
+use crate::texts::{spec, warnings};
 use narrows_dccp::Config;
 use narrows_dccp::connection::Overflow;
-use narrows_scenario::{NoFiles, Plan, Source, datagram_flow, expand};
+use narrows_scenario::{Plan, datagram_flow};
 use narrows_traffic::AppConfig;
 
 fn flow(scheme: &str, more: &str) -> String {
@@ -108,12 +108,6 @@ fn video_unstated_parameters_are_those_of_the_reference() {
     assert_eq!(of(app("")), (250_000, 30.0, 60, 5.0, 0.2));
     let all = ", frames = 25, key_every = 1, key_size = 1, variation = 0";
     assert_eq!(of(app(all)), (250_000, 25.0, 1, 1.0, 0.0));
-}
-
-/// The warnings about a text: line and message.
-fn warnings(text: &str) -> Vec<(Option<usize>, String)> {
-    let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("it is accepted");
-    planned.into_iter().flat_map(|run| run.warnings).map(|found| (found.line, found.message)).collect()
 }
 
 /// Each setting of a transport that no flow uses gives a warning.

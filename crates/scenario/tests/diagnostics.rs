@@ -1,7 +1,7 @@
 //! Every refusal names the file, the line, the key, the value found and the accepted values.
 
 use crate::texts::Folder;
-use narrows_cc::schemes::ALL;
+use narrows_cc::schemes::{ALL, Entry};
 use narrows_scenario::{ScenarioError, Source, expand};
 
 fn refuse(text: &str, overrides: &[(String, String)]) -> ScenarioError {
@@ -12,12 +12,20 @@ fn refuse(text: &str, overrides: &[(String, String)]) -> ScenarioError {
     }
 }
 
+/// Tables that many texts of the fixture contain.
+const TABLES: [(&str, &str); 4] = [
+    ("<network>", "[network]\nrate = \"10mbit\""),
+    ("<flow>", "[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\""),
+    ("<cubic flow>", "[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\""),
+    ("<ccid2 flow>", "[[flows]]\nrtt = \"40ms\"\nscheme = \"ccid2\""),
+];
+
 /// A case of the fixture: `=== name`, any number of `set key=value`, then text and message, each after a line
-/// `---`.
+/// `---`. The text may contain [`TABLES`].
 struct Case<'a> {
     name: &'a str,
     overrides: Vec<(String, String)>,
-    text: &'a str,
+    text: String,
     message: &'a str,
 }
 
@@ -32,6 +40,7 @@ fn cases(fixture: &str) -> Vec<Case<'_>> {
             let (key, value) = line.strip_prefix("set ").unwrap().split_once('=').unwrap();
             (key.to_owned(), value.to_owned())
         };
+        let text = TABLES.iter().fold(text.to_owned(), |text, (name, table)| text.replace(name, table));
         Case { name, overrides: head.map(set).collect(), text, message: message.trim_end() }
     };
     fixture.split("=== ").skip(1).map(case).collect()
@@ -47,23 +56,21 @@ fn every_refusal_has_the_recorded_words() {
     let cases = cases(include_str!("fixtures/scenario-refusals.txt"));
     assert!(cases.len() > 100, "{} cases", cases.len());
     // Lists of schemes depend on the registry.
-    let names = ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
-    let with_aliases = ALL.iter().flat_map(|e| std::iter::once(&e.info.name).chain(e.info.aliases));
-    let all = with_aliases.copied().collect::<Vec<_>>().join(", ");
+    let aliased = |e: &'static Entry| std::iter::once(e.info.name).chain(e.info.aliases.iter().copied());
     let carried = ALL.iter().filter(|e| e.rate_protocol.is_none() && !e.coupled);
-    let datagrams = carried.flat_map(|e| std::iter::once(&e.info.name).chain(e.info.aliases));
-    let datagrams = datagrams.copied().collect::<Vec<_>>().join(", ");
-    let routers = narrows_routers::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", ");
-    let queues = narrows_net::queue_disciplines!(names).join(", ");
-    let wrong: Vec<String> = cases
-        .iter()
-        .filter_map(|case| {
-            let found = refuse(case.text, &case.overrides).to_string();
-            let message = case.message.replace("<names>", &names).replace("<names and aliases>", &all);
-            let message = message.replace("<routers>", &routers).replace("<datagram names>", &datagrams);
-            let message = message.replace("<queues>", &queues);
-            (found != message).then(|| format!("@@{}\n{found}\n", case.name))
-        })
-        .collect();
+    let lists = [
+        ("<names>", ALL.iter().map(|e| e.info.name).collect::<Vec<_>>()),
+        ("<names and aliases>", ALL.iter().flat_map(aliased).collect()),
+        ("<datagram names>", carried.flat_map(aliased).collect()),
+        ("<routers>", narrows_routers::ALL.iter().map(|e| e.info.name).collect()),
+        ("<queues>", narrows_net::queue_disciplines!(names).to_vec()),
+    ];
+    let differs = |case: &Case<'_>| {
+        let found = refuse(&case.text, &case.overrides).to_string();
+        let listed = |text: String, (name, list): &(&str, Vec<&str>)| text.replace(name, &list.join(", "));
+        let message = lists.iter().fold(case.message.to_owned(), listed);
+        (found != message).then(|| format!("@@{}\n{found}\n", case.name))
+    };
+    let wrong: Vec<String> = cases.iter().filter_map(differs).collect();
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::texts::planned;
+use crate::texts::{plan, plan_with, planned};
 use narrows_cc::{Bytes, Nanos};
 use narrows_scenario::{NoFiles, Run, Source, expand, resolve, schema_json};
 use narrows_traffic::AppConfig;
@@ -333,13 +333,11 @@ fn arrivals(size: &str, seed: u64) -> Vec<(Nanos, u64)> {
         "duration = \"200s\"\nseed = {seed}\n[network]\nrate = \"1gbit\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n\
          start = \"100s\"\narrivals = {{ rate = \"100/s\", size = {size} }}\n"
     );
-    let run = planned(&text, &[]).remove(0);
-    let spec = resolve(&run.scenario, run.seed, &NoFiles).unwrap();
     let file = |flow: &narrows_scenario::FlowPlan| match flow.app {
         AppConfig::File(size) => (flow.start, size.as_u64()),
         other => panic!("{other:?}"),
     };
-    spec.flows.iter().map(file).collect()
+    plan(&text).flows.iter().map(file).collect()
 }
 
 /// Arrivals are a Poisson process that the seed determines.
@@ -385,13 +383,11 @@ fn file_sizes_have_the_stated_distribution() {
 fn arrivals_end_at_limit_or_stop() {
     let text = "[network]\nrate = \"1gbit\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\nstop = \"10s\"\n\
                 arrivals = { rate = \"100/s\", size = \"1kB\" }\n";
-    let run = planned(text, &[]).remove(0);
-    let flows = resolve(&run.scenario, 1, &NoFiles).unwrap().flows;
+    let flows = plan(text).flows;
     assert!(flows.iter().all(|flow| flow.start < Nanos::from_secs(10) && flow.stop.is_none()));
     // Mean 1000, standard deviation 32.
     assert!((flows.len() as f64 - 1000.0).abs() < 130.0, "{}", flows.len());
-    let run = planned(text, &[("flows.arrivals.limit", "5")]).remove(0);
-    assert_eq!(resolve(&run.scenario, 1, &NoFiles).unwrap().flows.len(), 5);
+    assert_eq!(plan_with(text, &[("flows.arrivals.limit", "5")]).flows.len(), 5);
 }
 
 /// The JSON Schema has every table and describes the units.

@@ -1,6 +1,6 @@
 //! Classes of a scenario: the resulting settings, and the class of each flow.
 
-use crate::texts::plan as spec;
+use crate::texts::{flows, links, plan as spec};
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::config::{Htb, HtbClass, Limit, Queue};
 use narrows_scenario::Plan;
@@ -33,32 +33,13 @@ buffer = "70pkt"
 [network.queue]
 kind = "htb"
 default = "rest"
-[[network.queue.classes]]
-name = "rest"
-parent = "all"
-rate = "20mbit"
-[[network.queue.classes]]
-name = "all"
-rate = "80mbit"
-ceil = "90mbit"
-ceil_burst = "50kB"
-[[network.queue.classes]]
-name = "first"
-parent = "all"
-rate = "8mbit"
-ceil = "9mbit"
-priority = 3
-quantum = "3kB"
-burst = "20kB"
-buffer = "2bdp"
-schemes = ["bbr"]
-[[network.queue.classes]]
-name = "policed"
-rate = "1mbit"
-policed = true
-burst = "3kB"
-buffer = "5ms"
-flows = ["cubic"]
+classes = [
+    { name = "rest", parent = "all", rate = "20mbit" },
+    { name = "all", rate = "80mbit", ceil = "90mbit", ceil_burst = "50kB" },
+    { name = "first", parent = "all", rate = "8mbit", ceil = "9mbit", priority = 3, quantum = "3kB", burst = "20kB",
+      buffer = "2bdp", schemes = ["bbr"] },
+    { name = "policed", rate = "1mbit", policed = true, burst = "3kB", buffer = "5ms", flows = ["cubic"] },
+]
 [[flows]]
 scheme = "cubic"
 rtt = "40ms"
@@ -89,7 +70,7 @@ rtt = "40ms"
     ];
     assert_eq!(htb(&spec, 0).classes(), expected);
     assert_eq!(spec.links[0].config.limit, Limit::Packets(70));
-    // The reverse direction of a dumbbell has a queue of its own.
+    // The reverse direction of a dumbbell has another queue.
     assert_eq!(spec.links[1].config.queue, Queue::DropTail);
 }
 
@@ -97,7 +78,7 @@ rtt = "40ms"
 #[test]
 fn htb_flow_joins_first_class_that_it_fully_matches() {
     let spec = spec(
-        r#"
+        &(r#"
 [network]
 rate = "100mbit"
 [network.queue]
@@ -111,26 +92,15 @@ classes = [
     { name = "rest", rate = "1mbit" },
     { name = "also cubic", rate = "1mbit", schemes = ["cubic"] },
 ]
-[[flows]]
-scheme = "newreno"
-rtt = "40ms"
-count = 3
-label = "pair"
-[[flows]]
-scheme = "cubic"
-rtt = "40ms"
-label = "file"
-protocol = "udp"
-[[flows]]
-scheme = "bbr"
-rtt = "40ms"
-[[flows]]
-scheme = "cubic"
-rtt = "40ms"
-[[flows]]
-scheme = "vegas"
-rtt = "40ms"
-"#,
+"#
+        .to_owned()
+            + &flows(&[
+                ("newreno", "40ms", "count = 3\nlabel = \"pair\""),
+                ("cubic", "40ms", "label = \"file\"\nprotocol = \"udp\""),
+                ("bbr", "40ms", ""),
+                ("cubic", "40ms", ""),
+                ("vegas", "40ms", ""),
+            ])),
     );
     let expected = [
         ("pair-1", "plain pair"),
@@ -147,34 +117,13 @@ rtt = "40ms"
 /// Only flows that cross a link need a class there.
 #[test]
 fn htb_only_flows_across_the_link_need_a_class() {
-    let spec = spec(
-        r#"
-[network]
-rate = "10mbit"
-delay = "5ms"
-[[links]]
-from = "a"
-to = "b"
-queue = { kind = "htb", classes = [{ name = "only", rate = "1mbit", schemes = ["cubic"] }] }
-[[links]]
-from = "b"
-to = "c"
-[[flows]]
-scheme = "cubic"
-from = "a"
-to = "c"
-[[flows]]
-scheme = "vegas"
-from = "b"
-to = "c"
-"#,
-    );
-    let with_classes: Vec<_> = spec
-        .links
-        .iter()
-        .filter(|link| matches!(link.config.queue, Queue::Htb(_)))
-        .map(|link| link.name.as_str())
-        .collect();
+    let queue = "queue = { kind = \"htb\", classes = [{ name = \"only\", rate = \"1mbit\", schemes = [\"cubic\"] }] }";
+    let links = links(&[("a", "b", queue), ("b", "c", "")]);
+    let flows = "[[flows]]\nscheme = \"cubic\"\nfrom = \"a\"\nto = \"c\"\n\
+                 [[flows]]\nscheme = \"vegas\"\nfrom = \"b\"\nto = \"c\"\n";
+    let spec = spec(&format!("[network]\nrate = \"10mbit\"\ndelay = \"5ms\"\n{links}{flows}"));
+    let with_classes = spec.links.iter().filter(|link| matches!(link.config.queue, Queue::Htb(_)));
+    let with_classes: Vec<_> = with_classes.map(|link| link.name.as_str()).collect();
     // Like any queue, it applies to both directions of a duplex link.
     assert_eq!(with_classes, ["a-b", "b-a"]);
 }

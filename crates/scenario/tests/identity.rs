@@ -1,6 +1,6 @@
 //! Identity of flows: addresses, contents and alternate paths; and the controller.
 
-use crate::texts::spec;
+use crate::texts::{links, spec};
 use narrows_cc::{Nanos, Rate};
 use narrows_routers::FiveTuple;
 use narrows_scenario::Plan;
@@ -60,32 +60,19 @@ fn flows_of_one_content_are_one_transmission() {
     assert_eq!((requests[0].min, requests[0].paths), (Rate::ZERO, 1));
 }
 
-const GRAPH: &str = r#"
-[network]
-rate = "10mbit"
-delay = "5ms"
-[[links]]
-from = "a"
-to = "x"
-[[links]]
-from = "a"
-to = "y"
-[[links]]
-from = "x"
-to = "b"
-[[links]]
-from = "y"
-to = "b"
-[[flows]]
-scheme = "rcp"
-from = "a"
-to = "b"
-"#;
+/// A flow from a to b over x, with these alternate paths, in a graph where another path leads over y.
+fn graph(alternatives: &str) -> Result<Plan, String> {
+    let links = links(&[("a", "x", ""), ("a", "y", ""), ("x", "b", ""), ("y", "b", "")]);
+    spec(&format!(
+        "[network]\nrate = \"10mbit\"\ndelay = \"5ms\"\n{links}\
+         [[flows]]\nscheme = \"rcp\"\nfrom = \"a\"\nto = \"b\"\nalternatives = [{alternatives}]\n"
+    ))
+}
 
 /// Alternate paths lead between the same nodes, and back.
 #[test]
 fn alternate_paths_join_the_same_nodes() {
-    let found = spec(&format!("{GRAPH}alternatives = [[\"a\", \"y\", \"b\"]]\n")).unwrap();
+    let found = graph("[\"a\", \"y\", \"b\"]").unwrap();
     let flow = &found.flows[0];
     let names = |hops: &[narrows_scenario::Hop]| -> Vec<String> {
         hops.iter().map(|hop| found.links[hop.link].name.clone()).collect()
@@ -125,7 +112,6 @@ fn identity_impossible_values_are_refused() {
     refused(dumbbell("", &["alternatives = [[\"a\", \"b\"]]"]), "a dumbbell has only one path");
     refused(dumbbell("controller = { poll = \"0s\" }", &[""]), "a polling interval of zero");
     refused(dumbbell("router = { kind = \"none\", dies = \"1s\" }", &[""]), "dies");
-    refused(spec(&format!("{GRAPH}alternatives = [[\"a\", \"y\"]]\n")), "does not lead from the sender");
-    let four = "[\"a\", \"y\", \"b\"], ".repeat(4);
-    refused(spec(&format!("{GRAPH}alternatives = [{four}]\n")), "4 alternate paths");
+    refused(graph("[\"a\", \"y\"]"), "does not lead from the sender");
+    refused(graph(&"[\"a\", \"y\", \"b\"], ".repeat(4)), "4 alternate paths");
 }

@@ -1,26 +1,9 @@
 //! Scenarios with connections of several subflows, and the resulting plans.
 
-use crate::texts::plan as spec;
+use crate::texts::{links, plan as spec};
 use narrows_cc::{Bytes, Nanos};
 use narrows_tcp::Scheduler;
 use narrows_traffic::AppConfig;
-
-const GRAPH: &str = r#"
-name = "graph"
-duration = "10s"
-[network]
-rate = "10mbit"
-delay = "5ms"
-[[links]]
-from = "a"
-to = "b"
-[[links]]
-from = "a"
-to = "c"
-[[links]]
-from = "b"
-to = "c"
-"#;
 
 /// Each entry in a list of subflows becomes a flow with its own path.
 #[test]
@@ -38,7 +21,8 @@ scheme = "cubic"
 from = "a"
 to = "b"
 "#;
-    let spec = spec(&format!("{GRAPH}{flows}"));
+    let links = links(&[("a", "b", ""), ("a", "c", ""), ("b", "c", "")]);
+    let spec = spec(&format!("duration = \"10s\"\n[network]\nrate = \"10mbit\"\ndelay = \"5ms\"\n{links}{flows}"));
     let labels: Vec<_> = spec.flows.iter().map(|flow| flow.label.as_str()).collect();
     assert_eq!(labels, ["cubic-1/1", "cubic-1/2", "cubic-1/3", "cubic-2/1", "cubic-2/2", "cubic-2/3", "cubic-3"]);
     let ms = Nanos::from_millis;

@@ -1,9 +1,9 @@
 //! Profiles and transport options: every key reaches the plan, and default < profile < `[tcp]` < flow < override.
 
-use crate::texts::planned;
+use crate::texts::plan_with;
 use narrows_cc::{Bytes, IdleRule, Nanos, Params};
 use narrows_scenario::profile::ALL;
-use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
+use narrows_scenario::{NoFiles, Plan, Source, expand};
 use narrows_tcp::{MAX_TSO, PrrBound, ReductionFrom, TcpConfig, TimerRules};
 
 /// The plan of two flows with the keys `common` in `[tcp]` and `own` in the second flow's `tcp`.
@@ -13,8 +13,7 @@ fn plan(schemes: [&str; 2], common: &str, own: &str, overrides: &[(&str, &str)])
         "[network]\nrate = \"100mbit\"\n[tcp]\n{common}\n[[flows]]\nscheme = \"{first}\"\nrtt = \"40ms\"\n\
          [[flows]]\nscheme = \"{second}\"\nrtt = \"40ms\"\ntcp = {{ {own} }}\n"
     );
-    let run = planned(&text, overrides).remove(0);
-    resolve(&run.scenario, run.seed, &NoFiles).unwrap_or_else(|error| panic!("{error}"))
+    plan_with(&text, overrides)
 }
 
 /// The transport of a flow with these keys in `[tcp]`.
@@ -26,13 +25,10 @@ fn tcp(keys: &str) -> TcpConfig {
 fn refused(keys: &str) -> String {
     let text =
         format!("[network]\nrate = \"100mbit\"\n[tcp]\n{keys}\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n");
-    match expand(&Source { name: "bad.toml", text: &text, files: &NoFiles }, &[]) {
-        Ok(_) => panic!("accepted: {keys}"),
-        Err(error) => error.to_string(),
-    }
+    expand(&Source { name: "bad.toml", text: &text, files: &NoFiles }, &[]).expect_err(keys).to_string()
 }
 
-/// What a flow shows of its scheme's parameters.
+/// The parameters of a flow's scheme.
 fn params(scheme: &str, keys: &str) -> Params {
     plan([scheme; 2], keys, "", &[]).flows.remove(0).params
 }
@@ -56,10 +52,9 @@ fn profiles_list_the_same_keys() {
     assert_eq!(keys(0), keys(2));
 }
 
-/// The profile `rfc` gives the rules of the RFCs.
-#[test]
-fn profile_rfc_sets_the_rules_of_rfcs() {
-    let expected = TcpConfig {
+/// The options in which both `rfc` and `ns3` differ from Linux.
+fn other_than_linux() -> TcpConfig {
+    TcpConfig {
         tso: false,
         max_burst: Bytes::new(1448),
         quick_acks: 0,
@@ -69,12 +64,17 @@ fn profile_rfc_sets_the_rules_of_rfcs() {
         timers: TimerRules::Rfc,
         prr: PrrBound::Rfc9937,
         reduction_from: ReductionFrom::Flight,
-        idle: IdleRule::Rfc5681,
         rack_rtt_last: false,
         dsack_delivered: false,
         grow_on_sack: false,
         ..TcpConfig::default()
-    };
+    }
+}
+
+/// The profile `rfc` gives the rules of the RFCs.
+#[test]
+fn profile_rfc_sets_the_rules_of_rfcs() {
+    let expected = TcpConfig { idle: IdleRule::Rfc5681, ..other_than_linux() };
     assert_eq!(tcp("profile = 'rfc'"), expected);
     let cubic = params("cubic", "profile = 'rfc'");
     assert_eq!((cubic.word("hystart"), cubic.word("growth")), ("rfc9406", "rfc9438"));
@@ -87,26 +87,14 @@ fn profile_rfc_sets_the_rules_of_rfcs() {
 #[test]
 fn profile_ns3_sets_the_attributes_of_ns3() {
     let expected = TcpConfig {
-        tso: false,
-        max_burst: Bytes::new(1448),
         ack_delay: Nanos::from_millis(200),
-        quick_acks: 0,
-        quick_growth: false,
-        receive_autotuning: false,
-        sack_compression: false,
-        timers: TimerRules::Rfc,
         min_rto: Nanos::from_secs(1),
         initial_rto: Nanos::from_secs(3),
         max_rto: Nanos::from_secs(60),
-        prr: PrrBound::Rfc9937,
         rack: false,
         tlp: false,
-        reduction_from: ReductionFrom::Flight,
         idle: IdleRule::Off,
-        rack_rtt_last: false,
-        dsack_delivered: false,
-        grow_on_sack: false,
-        ..TcpConfig::default()
+        ..other_than_linux()
     };
     assert_eq!(tcp("profile = 'ns3'"), expected);
     let bbr = params("bbr", "profile = 'ns3'");
@@ -244,9 +232,7 @@ fn profile_gives_way_to_stated_keys() {
 fn profile_leaves_datagram_flows_alone() {
     let text = "[network]\nrate = \"100mbit\"\n[tcp]\nprofile = \"rfc\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\n\
                 protocol = \"dccp\"\n";
-    let run = planned(text, &[]).remove(0);
-    let plan = resolve(&run.scenario, run.seed, &NoFiles).unwrap_or_else(|error| panic!("{error}"));
-    assert_eq!(plan.flows[0].params.changed().count(), 0);
+    assert_eq!(crate::texts::plan(text).flows[0].params.changed().count(), 0);
 }
 
 /// An exception leaves a profile's setting out, for keys of `[tcp]` and for parameters; what is stated still wins.

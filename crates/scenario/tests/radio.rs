@@ -1,10 +1,11 @@
 //! The generated 5G path: its averages and its files.
 
+use crate::texts::planned;
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::timeline::{DelayTrace, LossTrace};
 use narrows_net::trace::CapacityTrace;
 use narrows_scenario::radio::{self, Settings};
-use narrows_scenario::{NoFiles, Source, expand, radio_path, resolve};
+use narrows_scenario::{NoFiles, Run, radio_path, resolve};
 
 const MINUTES_10: u64 = 600_000;
 
@@ -131,17 +132,14 @@ fn radio_path_follows_run_seed_unless_it_has_its_own() {
         )
     };
     let capacities = |radio: &str| -> Vec<Bytes> {
-        let text = text(radio);
-        let runs = expand(&Source { name: "t", text: &text, files: &NoFiles }, &[]).unwrap();
-        let specs = runs.iter().map(|run| resolve(&run.scenario, run.seed, &NoFiles).unwrap());
-        specs
-            .map(|spec| {
-                let link = &spec.links[0];
-                assert!(link.config.loss_trace.is_some() && link.delay_trace.is_some());
-                let narrows_net::config::Capacity::Trace(trace) = &link.config.capacity else { panic!() };
-                trace.bytes_between(Nanos::ZERO, Nanos::from_secs(60))
-            })
-            .collect()
+        let capacity = |run: Run| {
+            let spec = resolve(&run.scenario, run.seed, &NoFiles).unwrap();
+            let link = &spec.links[0];
+            assert!(link.config.loss_trace.is_some() && link.delay_trace.is_some());
+            let narrows_net::config::Capacity::Trace(trace) = &link.config.capacity else { panic!() };
+            trace.bytes_between(Nanos::ZERO, Nanos::from_secs(60))
+        };
+        planned(&text(radio), &[]).into_iter().map(capacity).collect()
     };
     let own = capacities("{ kind = '5g', seed = 9 }");
     assert_eq!(own[0], own[1]);

@@ -1,7 +1,7 @@
 //! Placement of router algorithms, and the keys that name them.
 
-use crate::texts::spec;
-use narrows_scenario::{NoFiles, Plan, Source, expand};
+use crate::texts::{links, spec, warnings};
+use narrows_scenario::Plan;
 
 fn dumbbell(network: &str, schemes: &[&str]) -> Result<Plan, String> {
     let flows = schemes.iter().map(|scheme| format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n"));
@@ -15,12 +15,6 @@ fn routers(spec: &Plan, param: &str) -> Vec<(String, Option<(&'static str, f64)>
         (link.name.clone(), router.map(|a| (a.entry.info.name, a.params.number(param))))
     };
     spec.links.iter().map(of).collect()
-}
-
-/// The warnings about a text: line and message.
-fn warnings(text: &str) -> Vec<(Option<usize>, String)> {
-    let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).expect("it is accepted");
-    planned.into_iter().flat_map(|run| run.warnings).map(|found| (found.line, found.message)).collect()
 }
 
 /// A scheme without its router algorithm on the path gives one warning per point of a sweep.
@@ -55,9 +49,7 @@ fn scheme_without_its_router_gives_one_warning_per_point() {
 fn router_on_any_path_of_a_flow_prevents_the_warning() {
     let graph = |at: usize, flow: &str| {
         let own = |n| if n == at { "router = \"nodectl\"\n" } else { "" };
-        let links = [("a", "b"), ("b", "c"), ("a", "c")].iter().enumerate();
-        let links: String =
-            links.map(|(n, (from, to))| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n{}", own(n))).collect();
+        let links = links(&[("a", "b", own(0)), ("b", "c", own(1)), ("a", "c", own(2))]);
         format!("[network]\nrate = \"10mbit\"\ndelay = \"5ms\"\n{links}[[flows]]\nscheme = \"nodectl\"\n{flow}\n")
     };
     let long = "route = [\"a\", \"b\", \"c\"]";
@@ -101,25 +93,9 @@ fn scheme_brings_its_router_to_dumbbell_bottleneck() {
 #[test]
 fn graph_links_have_the_stated_routers() {
     let graph = |network: &str| {
-        let text = format!(
-            r#"
-[network]
-rate = "10mbit"
-delay = "5ms"
-{network}
-[[links]]
-from = "a"
-to = "b"
-router = {{ kind = "rcp", beta = 1 }}
-[[links]]
-from = "b"
-to = "c"
-[[flows]]
-scheme = "rcp"
-from = "a"
-to = "c"
-"#
-        );
+        let links = links(&[("a", "b", "router = { kind = \"rcp\", beta = 1 }"), ("b", "c", "")]);
+        let flow = "[[flows]]\nscheme = \"rcp\"\nfrom = \"a\"\nto = \"c\"\n";
+        let text = format!("[network]\nrate = \"10mbit\"\ndelay = \"5ms\"\n{network}\n{links}{flow}");
         let mut found = routers(&spec(&text).unwrap(), "beta");
         found.sort_by(|a, b| a.0.cmp(&b.0));
         found.into_iter().map(|(_, router)| router).collect::<Vec<_>>()

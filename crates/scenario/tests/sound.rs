@@ -2,20 +2,10 @@
 
 use std::io::ErrorKind;
 
-use crate::texts::{Folder, planned};
+use crate::texts::{Folder, plan as spec, plan_with as spec_with};
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_net::config::{Capacity, CoDel, DualPi2, FqCoDel, Limit, Loss, Pie, Queue, Red, Step};
-use narrows_scenario::{FileError, Files, Hop, NoFiles, Plan, Source, expand, resolve};
-
-fn spec_with(text: &str, overrides: &[(&str, &str)]) -> Plan {
-    let runs = planned(text, overrides);
-    assert_eq!(runs.len(), 1);
-    resolve(&runs[0].scenario, runs[0].seed, &NoFiles).unwrap()
-}
-
-fn spec(text: &str) -> Plan {
-    spec_with(text, &[])
-}
+use narrows_scenario::{FileError, Files, Hop, NoFiles, Source, expand, resolve};
 
 const PLAIN: &str = r#"
 [network]

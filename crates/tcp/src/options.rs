@@ -7,14 +7,13 @@
 /// field as "key": Type {                        field of `TcpConfig`; key in scenarios, if it has another name
 ///     linux: value, "fact"; rfc: …; ns3: …;     what each profile sets, and the fact behind it;
 ///     default: value;                           instead of these: the default of an option that no profile sets
-///     needs: other, "reason";                   it is off where the option `other` is off
-///     kernel: set                               `--on kernel` sets what is stated; with `linux` it does what Linux
-/// }                                             does, and refuses other values
+///     needs: other, "reason";                   off if the option `other` is off
+///     kernel: set                               `--on kernel` sets the stated value; with `linux` it keeps Linux's
+/// }                                             behaviour and refuses other values
 /// ```
 ///
-/// Types and units have the same names in scenarios, where the values are texts: `Time` (`ms`, `secs`), `Size` (`mib`),
-/// `Amount` (`bytes`, `pkt`), `Period` (`off`), and the words of an enumeration. The order of rows is that of scenarios,
-/// on which identities of runs depend.
+/// Types have the same names in scenarios, where values are texts: `Time`, `Size`, `Amount`, `Period`, and the words of
+/// an enumeration. The order of rows is that of scenarios, on which identities of runs depend.
 #[macro_export]
 macro_rules! tcp_options {
     ($then:ident) => {
@@ -296,7 +295,9 @@ const fn pkt(count: u64) -> Amount {
 pub const MAX_TSO: Bytes = Bytes::new(65_536 - 1 - 320);
 
 /// The key of an option in scenarios.
-macro_rules! key {
+#[doc(hidden)]
+#[macro_export]
+macro_rules! option_key {
     ($field:ident) => {
         stringify!($field)
     };
@@ -305,7 +306,7 @@ macro_rules! key {
     };
 }
 
-/// What Linux does of an option: what is stated, or its own where the option that it needs is on.
+/// The value of an option on Linux: the stated one, or Linux's, which is off if the option that it needs is off.
 macro_rules! on_linux {
     (set $own:expr, $linux:expr $(, $on:expr)?) => {
         $own
@@ -343,8 +344,12 @@ macro_rules! config {
                 Self { $($($field: $rfc,)?)* ..Self::default() }
             }
 
-            /// What a Linux host does of these settings: those that it lets hosts choose as stated, the others in its own
-            /// way.
+            /// TCP with the defaults of ns-3.
+            pub fn ns3() -> Self {
+                Self { $($($field: $ns3,)?)* ..Self::default() }
+            }
+
+            /// These settings on a Linux host: as stated where it offers a choice, else Linux's.
             #[must_use]
             pub fn on_linux(&self) -> Self {
                 let linux = Self::default();
@@ -353,7 +358,7 @@ macro_rules! config {
 
             /// The first key in which two settings differ.
             pub fn difference(&self, other: &Self) -> Option<&'static str> {
-                let keys = [$((self.$field == other.$field, key!($field $($key)?))),*];
+                let keys = [$((self.$field == other.$field, option_key!($field $($key)?))),*];
                 keys.into_iter().find(|(same, _)| !same).map(|(_, key)| key)
             }
         }

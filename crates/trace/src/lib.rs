@@ -102,7 +102,7 @@ table! {
     }
 }
 
-/// Writes the traces configured in a run's plan. Stores the first write error until the end.
+/// Writes the traces of a run's plan, and stores the first write error until the end.
 #[derive(Default)]
 pub struct Recorder {
     sampler: Sampler,

@@ -15,8 +15,7 @@ const MIN_FRAME: f64 = 0.1;
 
 /// An application writes data at certain times and may finish.
 ///
-/// The transport reads bulk data and files from the application as it sends. A stopped application has
-/// therefore written exactly the data that was sent.
+/// The transport reads bulk data and files as it sends, so a stopped application has written exactly the data sent.
 // Fields that every acknowledgement reads come first: they share cache lines with the preceding state of the transport.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -157,7 +156,7 @@ impl App {
         self.limit >= ENDLESS
     }
 
-    /// Whether the data is live and loses value when it waits.
+    /// Whether the data is live, so that waiting costs value.
     #[inline]
     pub fn is_real_time(&self) -> bool {
         matches!(self.config, AppConfig::Cbr { .. } | AppConfig::Video { .. })

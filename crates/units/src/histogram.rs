@@ -11,7 +11,7 @@ const SUB: usize = 1 << SUB_BITS;
 ///
 /// Row 0 holds the values below 32, one bucket each. Row r ≥ 1 holds 32·2^(r-1) up to 32·2^r in 32 equal
 /// buckets. Only the rows between the lowest and the highest value are stored, 128 bytes each.
-// Less than a cache line: a simulation of thousands of flows has a histogram for each.
+// Smaller than a cache line, because each of thousands of flows has a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: Box<[u32]>,

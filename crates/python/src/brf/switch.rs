@@ -2,7 +2,6 @@
 
 use narrows_brf::switch::{self, PortSettings, Role, Settings, Watch};
 use narrows_cc::{Bytes, Nanos, Rate};
-use narrows_host::HostError;
 use narrows_net::PortStatistics;
 use narrows_routers::Congestion;
 use narrows_routers::controller::{Config, Controller};
@@ -15,7 +14,7 @@ use crate::events::Events;
 use crate::kernel::raised;
 use crate::records::Record;
 
-/// Settings as Python states them.
+/// Settings in Python's units.
 #[derive(Deserialize)]
 pub(crate) struct Stated {
     ports: Vec<(String, Role)>,
@@ -23,7 +22,7 @@ pub(crate) struct Stated {
     buffer: u32,
     period_ms: f64,
     patience_ms: f64,
-    /// Seconds between two looks of its own controller.
+    /// Polling interval of the switch's controller in seconds.
     poll_s: Option<f64>,
     control: Option<String>,
     sets: Vec<(String, String)>,
@@ -39,7 +38,7 @@ fn read(Record(stated): Record<Stated>) -> PyResult<Settings> {
     settings.controller = stated.poll_s.map(|poll| Config { poll: Nanos::from_secs_f64(poll), ..Config::default() });
     settings.control = stated.control;
     for (name, value) in &stated.sets {
-        settings.set(name, value).map_err(|error| raised(&error))?;
+        settings.set(name, value).map_err(raised)?;
     }
     Ok(settings)
 }
@@ -56,15 +55,11 @@ impl Watch for Caller {
     }
 }
 
-fn done<T>(result: Result<T, HostError>) -> PyResult<T> {
-    result.map_err(|error| raised(&error))
-}
-
-/// What a switch with these settings would attach and create, as lines.
+/// The attachments and devices of a switch with these settings, as lines; creates none.
 #[pyfunction]
 pub(crate) fn plan_brf_switch(py: Python<'_>, settings: Record<Stated>) -> PyResult<Vec<String>> {
     let settings = read(settings)?;
-    done(py.detach(|| switch::plan(&settings)))
+    py.detach(|| switch::plan(&settings)).map_err(raised)
 }
 
 /// Runs a switch until `handle` is cancelled. `on_line` gets the lines of its log.
@@ -78,7 +73,7 @@ pub(crate) fn run_brf_switch(
     let settings = read(settings)?;
     let caller = Caller(Events::new(&handle.shared, on_line));
     let ended = py.detach(|| switch::run(&settings, &caller));
-    caller.0.conclude(done(ended))
+    caller.0.conclude(ended.map_err(raised))
 }
 
 /// The switches of this network namespace.
@@ -87,10 +82,10 @@ pub(crate) fn brf_switches(py: Python<'_>) -> Record<Value> {
     Record(py.detach(switch::status))
 }
 
-/// Removes what killed switches left in this network namespace. Returns the names of their ports.
+/// Removes the remains of killed switches from this network namespace. Returns the names of their ports.
 #[pyfunction]
 pub(crate) fn clean_brf_switches(py: Python<'_>) -> PyResult<Vec<String>> {
-    done(py.detach(switch::clean))
+    py.detach(switch::clean).map_err(raised)
 }
 
 /// The decisions of a controller about a port (equations 5 and 6).

@@ -5,16 +5,16 @@ use narrows_dccp::connection::Overflow;
 use narrows_tcp::TcpConfig;
 use serde_json::Value;
 
-use super::{FlowOptions, Origins, Row, object};
+use super::{FlowOptions, Origins, Row};
 use crate::diagnostic::Diagnostic;
 use crate::flows::{self, Kind};
 use crate::profile::FlowProfile;
 use crate::schema::dccp::{Dccp, OverflowKind, Within};
-use crate::schema::table::names;
+use crate::schema::table::{names, object};
 use crate::schema::tcp::ProfileName;
 use crate::schema::value::Protocol;
 use crate::schema::{Flow, Scenario, Tcp};
-use crate::{tcp, transport};
+use crate::transport;
 
 pub(super) fn options(scenario: &Scenario, index: usize, origins: &Origins<'_>) -> Result<FlowOptions, Diagnostic> {
     let flow = &scenario.flows[index];
@@ -56,9 +56,9 @@ fn own(flow: &Flow, index: usize, protocol: Protocol, origins: &Origins<'_>) -> 
 /// The settings of TCP.
 fn stream(scenario: &Scenario, index: usize, config: &TcpConfig, origins: &Origins<'_>) -> Vec<Row> {
     let profile = FlowProfile::of(&scenario.tcp, scenario.flows[index].tcp.as_ref());
-    let effective = object(&tcp::spelled(config, profile.profile.id, profile.except));
+    let effective = object(&Tcp::spelled(config, profile.profile.id, profile.except));
     let listed = object(&profile.keys());
-    let plain = object(&tcp::spelled(&TcpConfig::default(), ProfileName::default(), &[]));
+    let plain = object(&Tcp::spelled(&TcpConfig::default(), ProfileName::default(), &[]));
     let row = |key: &&'static str| {
         let value = effective[*key].clone();
         let otherwise = match listed.get(*key) {

@@ -4,10 +4,10 @@ use serde::de::{self, DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, 
 use serde::forward_to_deserialize_any;
 
 use super::Reader;
-use crate::diagnostic::{Diagnostic, unknown};
+use crate::diagnostic::{Diagnostic, refuse, unknown};
 use crate::tree::KeyValue;
 
-/// A kind, and the entries of its table; those besides `kind` are its keys.
+/// A kind and the entries of its table, with `kind` among them.
 #[derive(Clone, Copy)]
 pub(super) struct Variant<'a> {
     pub(super) kind: &'a str,
@@ -72,7 +72,7 @@ impl<'de> de::Deserializer<'de> for Variant<'_> {
     }
 }
 
-/// All keys of a kind, whether the table states them or not.
+/// All keys of a kind, stated or not.
 struct Keys<'a> {
     of: Variant<'a>,
     rest: std::slice::Iter<'static, &'static str>,
@@ -109,7 +109,7 @@ impl<'de> de::Deserializer<'de> for Unstated<'_> {
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {
         let accepted = (&visitor as &dyn de::Expected).to_string();
-        Err(Diagnostic::new("", format!("`{}` requires this key", self.0)).accepted(accepted))
+        refuse("", format!("`{}` requires this key", self.0), accepted)
     }
 
     fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Diagnostic> {

@@ -1,4 +1,4 @@
-//! Short and long forms of values that need no module of their own: routers, jitter, radio paths, sizes of files.
+//! Short and long forms of routers, jitter, radio paths and sizes of files.
 
 use std::collections::BTreeMap;
 

@@ -1,13 +1,12 @@
 //! The table of DCCP's settings.
 
 use std::borrow::Cow;
-use std::fmt;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::table::table;
+use super::value::WholeNumber;
 
 /// Overflow policy of the sender's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,28 +25,9 @@ pub struct Within<const LEAST: u64, const MOST: u64>(pub(crate) u64);
 
 impl<'de, const LEAST: u64, const MOST: u64> Deserialize<'de> for Within<LEAST, MOST> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(WithinVisitor)
+        let whole = WholeNumber { range: LEAST..=MOST, first: LEAST, prefix: "" };
+        deserializer.deserialize_any(whole).map(Self)
     }
-}
-
-struct WithinVisitor<const LEAST: u64, const MOST: u64>;
-
-impl<const LEAST: u64, const MOST: u64> Visitor<'_> for WithinVisitor<LEAST, MOST> {
-    type Value = Within<LEAST, MOST>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a whole number from {LEAST} to {MOST}")
-    }
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<Self::Value, E> {
-        if (LEAST..=MOST).contains(&value) { Ok(Within(value)) } else { Err(beyond(value, LEAST, MOST)) }
-    }
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<Self::Value, E> {
-        u64::try_from(value).map_or_else(|_| Err(beyond(value, LEAST, MOST)), |value| self.visit_u64(value))
-    }
-}
-
-fn beyond<E: de::Error>(found: impl fmt::Display, least: u64, most: u64) -> E {
-    E::custom(format!("`{found}` is out of range\n  accepted: {least} to {most}"))
 }
 
 impl<const LEAST: u64, const MOST: u64> JsonSchema for Within<LEAST, MOST> {

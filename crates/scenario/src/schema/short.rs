@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A table with a short form.
 pub trait Short: Serialize + JsonSchema + Sized {
-    /// Its kinds, if `kind` decides which other keys it has; the name of a kind is then short for a table without them.
+    /// Its kinds, if `kind` decides its other keys. The name of a kind is then short for a table without them.
     const KINDS: &'static [&'static str] = &[];
     /// Accepted texts.
     fn accepted() -> String;
@@ -130,8 +130,7 @@ pub(crate) fn prose(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
 }
 
-/// Defines a table whose `kind` decides which other keys it has: an enum with the keys of each kind, after which stand
-/// methods of [`Short`].
+/// Defines a table whose `kind` decides its other keys: an enum with the keys of each kind, then methods of [`Short`].
 macro_rules! tagged {
     ($(#[doc = $doc:literal])* $Name:ident {
         $($(#[doc = $about:literal])* $Kind:ident($Keys:ty) $name:literal,)*

@@ -2,7 +2,8 @@
 
 use serde::de::value::Error;
 use serde::de::{self, Visitor};
-use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
+use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
+use serde_json::{Map, Value};
 
 /// Defines a table whose keys are optional, except those before the semicolon.
 macro_rules! table {
@@ -27,6 +28,20 @@ pub(crate) fn names<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     // Fails by design: the probe has no value.
     let _ = T::deserialize(Probe(&mut found));
     found
+}
+
+/// The keys and values that a table states.
+pub(crate) fn object(value: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(value) {
+        Ok(Value::Object(keys)) => keys,
+        other => unreachable!("a table is an object: {other:?}"),
+    }
+}
+
+/// The first of `keys` that a table states.
+pub(crate) fn first_stated<'k>(table: &impl Serialize, keys: &[&'k str]) -> Option<&'k str> {
+    let stated = object(table);
+    keys.iter().copied().find(|key| stated.contains_key(*key))
 }
 
 /// A deserializer that records the names a type requests.

@@ -1,53 +1,123 @@
 //! Transport settings. Each default is what Linux does; its comment names the fact.
 
+use narrows_cc::{Bytes, Nanos};
+use narrows_tcp::{TcpConfig, option_key};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::table::table;
-use crate::quantity::{Amount, Period, Size, Time};
+use crate::diagnostic::{Diagnostic, refuse, show};
+use crate::quantity::{Amount, DataAmount, Period, Size, Time, parsed};
 
-/// Values of the table as scenarios spell them.
-fn spelled<T: std::str::FromStr>(text: &str) -> T {
-    super::default(text)
+/// Conversion between the value of a key and the engine's; `mss` is the payload of a full segment.
+pub(crate) trait Key {
+    type Engine;
+    fn engine(&self, mss: u64) -> Self::Engine;
+    fn of(value: Self::Engine, mss: u64) -> Self;
 }
 
-fn ms<T: std::str::FromStr>(time: u64) -> T {
-    spelled(&format!("{time}ms"))
+macro_rules! plain {
+    ($($Type:ty),*) => {$(
+        impl Key for $Type {
+            type Engine = Self;
+            fn engine(&self, _: u64) -> Self {
+                *self
+            }
+            fn of(value: Self, _: u64) -> Self {
+                value
+            }
+        }
+    )*};
 }
 
-fn secs<T: std::str::FromStr>(time: u64) -> T {
-    spelled(&format!("{time}s"))
+plain!(bool, u16, u32);
+
+impl Key for Time {
+    type Engine = Nanos;
+    fn engine(&self, _: u64) -> Nanos {
+        self.value()
+    }
+    fn of(value: Nanos, _: u64) -> Self {
+        parsed(&show(value))
+    }
 }
 
-fn bytes<T: std::str::FromStr>(size: u64) -> T {
-    spelled(&format!("{size}B"))
+impl Key for Period {
+    type Engine = Nanos;
+    fn engine(&self, _: u64) -> Nanos {
+        self.value().unwrap_or(Nanos::ZERO)
+    }
+    fn of(value: Nanos, _: u64) -> Self {
+        if value.is_zero() { parsed("off") } else { parsed(&show(value)) }
+    }
 }
 
-fn pkt<T: std::str::FromStr>(count: u64) -> T {
-    spelled(&format!("{count}pkt"))
+impl Key for Size {
+    type Engine = Bytes;
+    fn engine(&self, _: u64) -> Bytes {
+        self.value()
+    }
+    fn of(value: Bytes, _: u64) -> Self {
+        parsed(&size(value))
+    }
 }
 
-const LAST: RackRtt = RackRtt::Last;
-const NEWEST: RackRtt = RackRtt::Newest;
-
-/// The key of an option.
-macro_rules! key {
-    ($field:ident) => {
-        stringify!($field)
-    };
-    ($field:ident $key:literal) => {
-        $key
-    };
+impl Key for Amount {
+    type Engine = Bytes;
+    fn engine(&self, mss: u64) -> Bytes {
+        match self.value() {
+            DataAmount::Packets(packets) => Bytes::new(mss.saturating_mul(packets)),
+            DataAmount::Bytes(bytes) => bytes,
+        }
+    }
+    fn of(value: Bytes, mss: u64) -> Self {
+        match value.as_u64() {
+            bytes if bytes.is_multiple_of(mss) => parsed(&format!("{}pkt", bytes / mss)),
+            bytes => parsed(&format!("{bytes}B")),
+        }
+    }
 }
-pub(crate) use key;
 
-/// The value of an option in a profile, if profiles set it.
-macro_rules! set {
-    () => {
-        None
-    };
-    ($value:expr) => {
-        Some($value)
+/// A size in the unit that reads best.
+fn size(size: Bytes) -> String {
+    const MIB: u64 = 1 << 20;
+    match size.as_u64() {
+        bytes if bytes.is_multiple_of(MIB) => format!("{}MiB", bytes / MIB),
+        bytes if bytes.is_multiple_of(1_000) => format!("{}kB", bytes / 1_000),
+        bytes => format!("{bytes}B"),
+    }
+}
+
+/// The tables that state the settings of a flow.
+pub(crate) struct Stated<'a> {
+    pub(crate) common: &'a Tcp,
+    pub(crate) own: Option<&'a Tcp>,
+    /// The flow's table.
+    pub(crate) table: &'a str,
+}
+
+impl<'a> Stated<'a> {
+    /// The value of a key, and its full key.
+    pub(crate) fn get<T>(&self, name: &str, field: impl Fn(&'a Tcp) -> Option<&'a T>) -> Option<(&'a T, String)> {
+        match self.own.and_then(&field) {
+            Some(value) => Some((value, format!("{}.tcp.{name}", self.table))),
+            None => field(self.common).map(|value| (value, format!("tcp.{name}"))),
+        }
+    }
+}
+
+/// Turns an option off if the one that it needs is off; refuses it if the scenario states it.
+macro_rules! needs {
+    ($stated:ident, $config:ident, $field:ident, $name:expr,) => {};
+    ($stated:ident, $config:ident, $field:ident, $name:expr, $on:ident $reason:literal) => {
+        if !$config.$on {
+            let stated = $stated.get($name, |keys| keys.$field.as_ref()).filter(|(on, _)| **on);
+            if let Some((_, key)) = stated {
+                let accepted = format!("{} = false, or {} = true", $name, stringify!($on));
+                return refuse(key, $reason, accepted);
+            }
+            $config.$field = false;
+        }
     };
 }
 
@@ -77,29 +147,60 @@ macro_rules! schema {
         }
 
         impl Tcp {
+            /// Every option: stated, else from the profile, else the default.
+            pub(crate) fn resolved(
+                stated: &Stated<'_>,
+                profile: &Self,
+                default: &TcpConfig,
+            ) -> Result<TcpConfig, Diagnostic> {
+                let segment = stated.get("", |keys| keys.segment.as_ref()).map_or(default.segment, |(own, _)| *own);
+                let mss = u64::from(segment);
+                let mut config = TcpConfig {
+                    $($field: {
+                        let own = stated.get("", |keys| keys.$field.as_ref()).map(|(own, _)| own);
+                        own.or(profile.$field.as_ref()).map_or(default.$field, |value| value.engine(mss))
+                    },)*
+                };
+                $(needs!(stated, config, $field, option_key!($field $($key)?), $($on $reason)?);)*
+                Ok(config)
+            }
+
             /// The keys that a profile sets.
             pub(crate) fn of_profile(profile: ProfileName) -> Self {
-                match profile {
-                    ProfileName::Linux => Self { $($field: set!($($linux)?),)* ..Self::default() },
-                    ProfileName::Rfc => Self { $($field: set!($($rfc)?),)* ..Self::default() },
-                    ProfileName::Ns3 => Self { $($field: set!($($ns3)?),)* ..Self::default() },
+                let config = match profile {
+                    ProfileName::Linux => TcpConfig::default(),
+                    ProfileName::Rfc => TcpConfig::rfc(),
+                    ProfileName::Ns3 => TcpConfig::ns3(),
+                };
+                let all = Self::spelled(&config, profile, &[]);
+                // Profiles set the options that have facts.
+                Self { $($($field: (all.$field, $linux_fact).0,)?)* ..Self::default() }
+            }
+
+            /// Settings as keys of `[tcp]`, all of them stated.
+            pub(crate) fn spelled(config: &TcpConfig, profile: ProfileName, except: &[String]) -> Self {
+                let mss = u64::from(config.segment);
+                Self {
+                    profile: Some(profile),
+                    profile_except: Some(except.to_vec()),
+                    $($field: Some(Key::of(config.$field, mss)),)*
                 }
             }
 
-            /// The keys that profiles set: the facts behind them in the order of [`ProfileName`], and what the kernel
-            /// does with them.
+            /// The keys that profiles set, the facts behind them in the order of [`ProfileName`], and the kernel's
+            /// treatment.
             pub(crate) fn facts() -> impl Iterator<Item = (&'static str, [&'static str; 3], &'static str)> {
                 let all = [$((
-                    key!($field $($key)?),
-                    set!($([$linux_fact, $rfc_fact, $ns3_fact])?),
+                    option_key!($field $($key)?),
+                    &[$([$linux_fact, $rfc_fact, $ns3_fact])?] as &[_],
                     stringify!($kernel),
                 )),*];
-                all.into_iter().filter_map(|(key, facts, kernel)| facts.map(|facts| (key, facts, kernel)))
+                all.into_iter().flat_map(|(key, facts, kernel)| facts.iter().map(move |&facts| (key, facts, kernel)))
             }
 
             /// Leaves a key unstated.
             pub(crate) fn clear(&mut self, name: &str) {
-                $(if key!($field $($key)?) == name {
+                $(if option_key!($field $($key)?) == name {
                     self.$field = None;
                 })*
             }
@@ -134,7 +235,7 @@ macro_rules! words {
             $($(#[$vdoc])* $Variant,)*
         }
 
-        impl crate::tcp::Key for $Name {
+        impl Key for $Name {
             type Engine = $Engine;
             fn engine(&self, _: u64) -> $Engine {
                 match self {

@@ -1,6 +1,7 @@
 //! Values of single keys that several tables share.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use schemars::JsonSchema;
 use serde::de::{self, Visitor};
@@ -31,41 +32,52 @@ pub enum ParamValue {
     Text(String),
 }
 
-/// A number of things. Zero is refused where the number is used.
+/// A count. Zero is refused where the count is used.
 struct Count(u32);
 
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(CountVisitor).map(Self)
+        let whole = WholeNumber { range: 0..=u32::MAX.into(), first: 1, prefix: "a whole number from " };
+        deserializer.deserialize_any(whole).map(|count| Self(count as u32))
     }
 }
 
-/// Reads a number of things whose messages list values from 1.
+/// Reads a count; messages list values from 1.
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     Count::deserialize(deserializer).map(|count| count.0)
 }
 
-/// Like [`count`], for a key that may be left out.
+/// Like [`count`], for an optional key.
 pub(super) fn optional_count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     Option::<Count>::deserialize(deserializer).map(|count| count.map(|count| count.0))
 }
 
-struct CountVisitor;
+/// Reads a whole number of a range. Messages list the numbers from `first` on, after `prefix` if the value is outside.
+pub(super) struct WholeNumber {
+    pub(super) range: RangeInclusive<u64>,
+    pub(super) first: u64,
+    pub(super) prefix: &'static str,
+}
 
-impl Visitor<'_> for CountVisitor {
-    type Value = u32;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a whole number from 1 to {}", u32::MAX)
-    }
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<u32, E> {
-        u32::try_from(value).map_err(|_| beyond(value))
-    }
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<u32, E> {
-        u32::try_from(value).map_err(|_| beyond(value))
+impl WholeNumber {
+    fn check<E: de::Error>(&self, value: i128) -> Result<u64, E> {
+        u64::try_from(value).ok().filter(|value| self.range.contains(value)).ok_or_else(|| {
+            let Self { range, first, prefix } = self;
+            E::custom(format!("`{value}` is out of range\n  accepted: {prefix}{first} to {}", range.end()))
+        })
     }
 }
 
-fn beyond<E: de::Error>(found: impl fmt::Display) -> E {
-    E::custom(format!("`{found}` is out of range\n  accepted: a whole number from 1 to {}", u32::MAX))
+impl Visitor<'_> for WholeNumber {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number from {} to {}", self.first, self.range.end())
+    }
+    fn visit_u64<E: de::Error>(self, value: u64) -> Result<u64, E> {
+        self.check(value.into())
+    }
+    fn visit_i64<E: de::Error>(self, value: i64) -> Result<u64, E> {
+        self.check(value.into())
+    }
 }

@@ -6,7 +6,8 @@ use narrows_cc::Nanos;
 use narrows_packet::MAX_PATHS;
 
 use super::Topology;
-use crate::diagnostic::{Diagnostic, unknown};
+use crate::diagnostic::{Diagnostic, refuse, unknown};
+use crate::schema::table::first_stated;
 use crate::schema::{Flow, NetworkKind};
 
 /// The links of a flow, in order.
@@ -17,19 +18,16 @@ pub(crate) struct Route {
 }
 
 impl Topology<'_> {
-    /// The path of a flow. In a dumbbell there is but one.
+    /// The path of a flow; a dumbbell has only one.
     pub(crate) fn route(&self, flow: &Flow, table: &str) -> Result<Route, Diagnostic> {
         let key = |name: &str| format!("{table}.{name}");
         if self.is_dumbbell() {
-            let stray = [
-                ("from", flow.from.is_some()),
-                ("to", flow.to.is_some()),
-                ("route", flow.route.is_some()),
-                ("reverse_route", flow.reverse_route.is_some()),
-            ];
-            return match stray.iter().find(|(_, stated)| *stated) {
-                Some((name, _)) => Err(Diagnostic::new(key(name), "a dumbbell has no named nodes")
-                    .accepted("this key with network.kind = \"parking-lot\" or with [[links]]")),
+            return match first_stated(flow, &["from", "to", "route", "reverse_route"]) {
+                Some(name) => refuse(
+                    key(name),
+                    "a dumbbell has no named nodes",
+                    "this key with network.kind = \"parking-lot\" or with [[links]]",
+                ),
                 None => Ok(Route { forward: vec![0], reverse: vec![1] }),
             };
         }
@@ -46,11 +44,8 @@ impl Topology<'_> {
                 };
                 let (from, to) = (end("from", &flow.from, first)?, end("to", &flow.to, last)?);
                 if from == to {
-                    return Err(Diagnostic::new(
-                        key("to"),
-                        format!("sender and receiver are both at `{}`", self.nodes[to]),
-                    )
-                    .accepted("two different nodes"));
+                    let message = format!("sender and receiver are both at `{}`", self.nodes[to]);
+                    return refuse(key("to"), message, "two different nodes");
                 }
                 self.shortest(from, to).ok_or_else(|| self.unreachable(&key("to"), from, to))?
             }
@@ -64,7 +59,7 @@ impl Topology<'_> {
                 && self.nodes[node] != *stated
             {
                 let message = format!("`{stated}`, but the route has `{}`", self.nodes[node]);
-                return Err(Diagnostic::new(key(name), message).accepted("the end of the route, or omit this key"));
+                return refuse(key(name), message, "the end of the route, or omit this key");
             }
         }
         let reverse = match &flow.reverse_route {
@@ -75,11 +70,11 @@ impl Topology<'_> {
                     reverse.last().map(|&link| self.links[link].to),
                 );
                 if ends != (Some(to), Some(from)) {
-                    return Err(Diagnostic::new(
+                    return refuse(
                         key("reverse_route"),
                         "the route does not lead from the receiver to the sender",
-                    )
-                    .accepted(format!("a route from `{}` to `{}`", self.nodes[to], self.nodes[from])));
+                        format!("a route from `{}` to `{}`", self.nodes[to], self.nodes[from]),
+                    );
                 }
                 reverse
             }
@@ -93,12 +88,11 @@ impl Topology<'_> {
         let Some(stated) = &flow.alternatives else { return Ok(Vec::new()) };
         let key = |index: usize| format!("{table}.alternatives.{index}");
         if self.is_dumbbell() {
-            return Err(Diagnostic::new(format!("{table}.alternatives"), "a dumbbell has only one path")
-                .accepted("this key with [[links]]"));
+            return refuse(format!("{table}.alternatives"), "a dumbbell has only one path", "this key with [[links]]");
         }
         if stated.len() >= MAX_PATHS {
-            return Err(Diagnostic::new(format!("{table}.alternatives"), format!("{} alternate paths", stated.len()))
-                .accepted(format!("at most {}", MAX_PATHS - 1)));
+            let message = format!("{} alternate paths", stated.len());
+            return refuse(format!("{table}.alternatives"), message, format!("at most {}", MAX_PATHS - 1));
         }
         let ends = |route: &[usize]| {
             (route.first().map(|&link| self.links[link].from), route.last().map(|&link| self.links[link].to))
@@ -107,8 +101,11 @@ impl Topology<'_> {
         for (index, nodes) in stated.iter().enumerate() {
             let forward = self.stated(&key(index), nodes)?;
             if ends(&forward) != ends(&route.forward) {
-                return Err(Diagnostic::new(key(index), "the route does not lead from the sender to the receiver")
-                    .accepted("another route between the same two nodes"));
+                return refuse(
+                    key(index),
+                    "the route does not lead from the sender to the receiver",
+                    "another route between the same two nodes",
+                );
             }
             if forward == route.forward || paths.iter().any(|path: &Route| path.forward == forward) {
                 let found = if forward == route.forward {
@@ -116,7 +113,7 @@ impl Topology<'_> {
                 } else {
                     "this route is listed twice"
                 };
-                return Err(Diagnostic::new(key(index), found).accepted("another route between the same two nodes"));
+                return refuse(key(index), found, "another route between the same two nodes");
             }
             let reverse = self.back(&forward).ok_or_else(|| {
                 Diagnostic::new(key(index), "no path leads back").accepted("links in both directions")
@@ -158,7 +155,7 @@ impl Topology<'_> {
     /// A stated route: every step must be a link.
     fn stated(&self, key: &str, nodes: &[String]) -> Result<Vec<usize>, Diagnostic> {
         if nodes.len() < 2 {
-            return Err(Diagnostic::new(key, "a route of fewer than two nodes").accepted("[\"a\", …, \"b\"]"));
+            return refuse(key, "a route of fewer than two nodes", "[\"a\", …, \"b\"]");
         }
         let numbers = nodes.iter().enumerate().map(|(i, node)| self.node(format!("{key}.{i}"), node));
         let numbers: Vec<usize> = numbers.collect::<Result<_, _>>()?;
@@ -174,10 +171,9 @@ impl Topology<'_> {
         numbers.windows(2).map(step).collect()
     }
 
-    /// The path of the least delay; among equals that of the fewest links, then the first by the names of its
-    /// nodes.
+    /// The path of least delay; ties go to the fewest links, then to the first by node names.
     fn shortest(&self, from: usize, to: usize) -> Option<Vec<usize>> {
-        // Dijkstra (1959) over labels that compare in exactly this order.
+        // Dijkstra (1959) with labels that compare in this order.
         type Label<'n> = (Nanos, usize, Vec<&'n str>);
         let start: Label<'_> = (Nanos::ZERO, 0, vec![&self.nodes[from]]);
         let mut open = BTreeSet::from([(start, from, Vec::new())]);

@@ -37,6 +37,24 @@ pub fn spec(text: &str) -> Result<Plan, String> {
 
 /// The plan of a text with exactly one run.
 pub fn plan(text: &str) -> Plan {
-    assert_eq!(planned(text, &[]).len(), 1);
-    spec(text).unwrap_or_else(|error| panic!("{error}"))
+    plan_with(text, &[])
+}
+
+/// The plan of a text that has exactly one run with these overrides.
+pub fn plan_with(text: &str, overrides: &[(&str, &str)]) -> Plan {
+    let runs = planned(text, overrides);
+    assert_eq!(runs.len(), 1);
+    resolve(&runs[0].scenario, runs[0].seed, &NoFiles).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The warnings about a text: line and message.
+pub fn warnings(text: &str) -> Vec<(Option<usize>, String)> {
+    planned(text, &[]).into_iter().flat_map(|run| run.warnings).map(|found| (found.line, found.message)).collect()
+}
+
+/// Links of a graph: the names of their ends, and further keys.
+pub fn links(tables: &[(&str, &str, &str)]) -> String {
+    let table =
+        |(from, to, more): &(&str, &str, &str)| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n{more}\n");
+    tables.iter().map(table).collect()
 }

@@ -72,8 +72,8 @@ impl Metrics {
     }
 }
 
-/// The state of one flow that the file needs.
-#[derive(Debug)]
+/// The state of a flow's events.
+#[derive(Debug, Default)]
 pub(super) struct FlowLog {
     /// Bytes of a full packet.
     full: u32,
@@ -81,30 +81,19 @@ pub(super) struct FlowLog {
     received: u64,
     outstanding: Outstanding,
     metrics: Metrics,
-    /// Whether the parameters, which only our transports have, were written.
+    /// Whether the parameters were written; only our transports have them.
     stated: bool,
     state: Option<&'static str>,
     lost: u64,
-    /// Losses reported packet by packet, ahead of the sender's count.
+    /// Losses already reported by packet, but not yet in the sender's count.
     reported: u64,
-    /// Number of the sender's packet reports that were written.
+    /// Number of written packet reports of the sender.
     heard: u64,
 }
 
 impl FlowLog {
     pub(super) fn new(plan: &FlowPlan) -> Self {
-        Self {
-            full: u32::from(plan.tcp.segment) + u32::from(plan.tcp.header),
-            sent: 0,
-            received: 0,
-            outstanding: Outstanding::default(),
-            metrics: Metrics::default(),
-            stated: false,
-            state: None,
-            lost: 0,
-            reported: 0,
-            heard: 0,
-        }
+        Self { full: u32::from(plan.tcp.segment) + u32::from(plan.tcp.header), ..Self::default() }
     }
 
     /// A packet with these bytes leaves the sender's host.

@@ -14,7 +14,7 @@
 //! * QUIC packets are encrypted: their sender reports the ack-eliciting packets and their fate. `packets_acked` lists
 //!   the acknowledged ones.
 //!
-//! Memory holds the packets in flight and [`BUFFER`] bytes.
+//! Memory is limited to the packets in flight and [`BUFFER`] bytes.
 
 mod acks;
 mod flow;

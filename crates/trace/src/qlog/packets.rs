@@ -11,7 +11,7 @@ use super::acks::Outstanding;
 const PROTOCOL: usize = 9;
 const UDP: u8 = 17;
 
-/// Whether a packet of a host is an encrypted QUIC datagram, whose sender reports the fate of its packets.
+/// Whether a packet of a host is an encrypted QUIC datagram, whose fate its sender reports.
 pub(super) fn is_encrypted(packet: &Packet, bytes: &[u8]) -> bool {
     packet.kind() == Kind::External && bytes.get(PROTOCOL) == Some(&UDP)
 }
@@ -26,7 +26,7 @@ pub(super) fn occupied(packet: &Packet) -> u64 {
     }
 }
 
-/// Removes from the packets in flight those that a packet with these bytes acknowledges.
+/// Removes the packets in flight that a packet with these bytes acknowledges.
 pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) {
     match packet.kind() {
         Kind::Tcp => {
