@@ -6,6 +6,7 @@
 use std::fmt::Display;
 use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Real-time runs and loads disturb each other, and a loaded program changes other runs.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -43,7 +44,39 @@ pub fn skipped(needs: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: needs {needs}");
 }
 
-/// Reports a disturbed real-time run, which the test does not judge. Tests in virtual time check the law.
-pub fn disturbed(lateness: &impl std::fmt::Debug) {
-    let _ = writeln!(std::io::stderr(), "disturbed, not judged: {lateness:?}");
+/// Share of the time in which some task of the machine may wait for a processor in a run that is judged.
+const CALM: f64 = 0.3;
+
+/// Judges whether a real-time run was disturbed: by its own lateness, and by tasks that waited for a processor, as the
+/// kernel counts them (`/proc/pressure/cpu`, where it does).
+#[derive(Debug)]
+pub struct Calm {
+    began: Instant,
+    waited: Option<Duration>,
+}
+
+impl Calm {
+    pub fn begin() -> Self {
+        Self { began: Instant::now(), waited: waited() }
+    }
+
+    /// Whether to judge a run whose backend reports it `disturbed` by this `lateness`. A test that may not judge says so;
+    /// tests in virtual time check its law.
+    pub fn judges(&self, disturbed: bool, lateness: &impl std::fmt::Debug) -> bool {
+        let passed = self.began.elapsed().as_secs_f64();
+        let waited = self.waited.zip(waited()).map_or(0.0, |(before, after)| (after - before).as_secs_f64() / passed);
+        if disturbed || waited > CALM {
+            let percent = 100.0 * waited;
+            let reason = format!("disturbed, not judged: tasks waited {percent:.0} % of the time; {lateness:?}");
+            let _ = writeln!(std::io::stderr(), "{reason}");
+        }
+        !disturbed && waited <= CALM
+    }
+}
+
+/// Time in which some task of the machine has waited for a processor.
+fn waited() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/pressure/cpu").ok()?;
+    let total = text.lines().next()?.split("total=").nth(1)?;
+    total.trim().parse().ok().map(Duration::from_micros)
 }

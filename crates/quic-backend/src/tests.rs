@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use narrows_emulation::Watch;
-use narrows_host::testing::{alone, disturbed};
+use narrows_host::testing::{Calm, alone};
 use narrows_host::{HostError, namespace};
 use narrows_scenario::result::RunResult;
 use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
@@ -23,13 +23,11 @@ fn plan(text: &str) -> Plan {
 /// The result of a run; `None` if this machine was too busy.
 fn on_quic(text: &str, options: &Options) -> Option<RunResult> {
     let _alone = alone();
+    let calm = Calm::begin();
     let done = run(&plan(text), options, || Ok(()), &()).unwrap_or_else(|error| panic!("{error}"));
     let result = done.expect("not cancelled").0;
-    let late = result.host.as_ref().filter(|host| host.disturbed);
-    if let Some(host) = late {
-        disturbed(&host.lateness);
-    }
-    late.is_none().then_some(result)
+    let host = result.host.as_ref().expect("real ends");
+    calm.judges(host.disturbed, &host.lateness).then_some(result)
 }
 
 fn refusal(text: &str, options: &Options) -> String {
@@ -105,8 +103,9 @@ fn lost_packets_are_sent_again() {
     let text = format!("{LINK}loss = '2%'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n");
     let Some(result) = on_quic(&text, &Options::default()) else { return };
     let flow = &result.flows[0];
-    assert!((0.5..4.0).contains(&flow.loss_percent), "{flow:?}");
-    assert!((0.5..6.0).contains(&flow.retransmit_percent), "{flow:?}");
+    // The queue drops packets too, more of them where ends are late.
+    assert!((0.5..6.0).contains(&flow.loss_percent), "{flow:?}");
+    assert!((0.9..1.1).contains(&(flow.retransmit_percent / flow.loss_percent)), "{flow:?}");
     assert!(flow.goodput_mbit_s > 10.0, "{flow:?}");
 }
 

@@ -1,7 +1,7 @@
 //! On this machine's kernel. Without root the tests say so and pass.
 
 use narrows_host::HostError;
-use narrows_host::testing::{alone, disturbed, skipped};
+use narrows_host::testing::{Calm, alone, skipped};
 use narrows_scenario::result::RunResult;
 
 use super::plan;
@@ -20,14 +20,12 @@ pub(super) fn with(text: &str, options: &Options) -> Option<RunResult> {
 
 /// The same, for a caller that keeps other runs out.
 pub(super) fn next_to_none(text: &str, options: &Options) -> Option<RunResult> {
+    let calm = Calm::begin();
     match run(&plan(text), options, || Ok(()), &()) {
         Ok(done) => {
             let result = done.expect("not cancelled").0;
-            let late = result.host.as_ref().filter(|host| host.disturbed);
-            if let Some(host) = late {
-                disturbed(&host.lateness);
-            }
-            late.is_none().then_some(result)
+            let host = result.host.as_ref().expect("a real host");
+            calm.judges(host.disturbed, &host.lateness).then_some(result)
         }
         Err(HostError::Unavailable(lacks)) => {
             skipped(&format!("root and network namespaces: {lacks}"));
