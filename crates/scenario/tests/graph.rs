@@ -115,8 +115,8 @@ fn link_bdp_is_of_the_flows_that_use_it() {
     let text = diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"a\"\nto = \"b\"\nlabel = \"short\"");
     let spec = spec(&text);
     let limit = |name: &str| spec.links.iter().find(|link| link.name == name).unwrap().config.limit;
-    // 8 Mbit/s × 38 ms, 10 Mbit/s × 38 ms, 10 Mbit/s × 20 ms; no flow uses b-d, so the longest RTT of all
-    // flows counts: 38 ms.
+    // c-d: 8 Mbit/s × 38 ms; a-c: 10 Mbit/s × 38 ms; a-b: 10 Mbit/s × 20 ms. No flow uses b-d, so its RTT is
+    // the longest of all flows, 38 ms.
     assert_eq!(limit("c-d"), Limit::Bytes(Bytes::new(38_000)));
     assert_eq!(limit("a-c"), Limit::Bytes(Bytes::new(47_500)));
     assert_eq!(limit("a-b"), Limit::Bytes(Bytes::new(25_000)));

@@ -44,7 +44,7 @@ fn profile_linux_lists_the_defaults() {
     }
 }
 
-/// All profiles list the same keys, so that one never inherits what another changes.
+/// All profiles list the same keys, so that no profile keeps a default that another replaces.
 #[test]
 fn profiles_list_the_same_keys() {
     let keys = |profile: usize| ALL[profile].tcp.iter().map(|setting| setting.key).collect::<Vec<_>>();
@@ -140,7 +140,7 @@ fn tcp_keys_reach_their_fields() {
     assert_eq!(TcpConfig::default().max_burst, MAX_TSO);
 }
 
-/// An option is off by default where the one that it needs is off.
+/// An option is off by default if the option that it needs is off.
 #[test]
 fn tcp_options_follow_the_ones_they_need() {
     let without = tcp("sack = false\ntimestamps = false");
@@ -156,7 +156,7 @@ fn tcp_options_follow_the_ones_they_need() {
     assert!(!without.timestamps);
 }
 
-/// An option that is stated against the one that it needs is refused, and so is an unknown word.
+/// Turning on an option without the option that it needs is an error, and so is an unknown word.
 #[test]
 fn tcp_options_are_refused_by_name() {
     let cases = [
@@ -185,7 +185,7 @@ fn tcp_options_are_refused_by_name() {
     }
 }
 
-/// The later wins: default, profile, `[tcp]`, the flow's `tcp`, an override.
+/// Later ones win: default, profile, `[tcp]`, the flow's `tcp`, an override.
 #[test]
 fn tcp_precedence_ends_with_overrides() {
     let delays = |common: &str, own: &str, overrides: &[(&str, &str)]| {
@@ -214,7 +214,7 @@ fn profile_of_flow_wins_over_common_one() {
     assert_eq!((word(0), word(1)), ("linux", "rfc9406"));
 }
 
-/// RACK can be switched on in a profile without it, and a burst in packets follows the stated segment.
+/// `rack` can be turned on over a profile without RACK, and a burst in packets follows the stated segment.
 #[test]
 fn profile_gives_way_to_stated_keys() {
     let own = tcp("profile = 'ns3'\nrack = true");
@@ -227,7 +227,7 @@ fn profile_gives_way_to_stated_keys() {
     assert_eq!(stated.params.word("hystart"), "off");
 }
 
-/// A profile is one of TCP: it leaves the parameters of datagram flows alone.
+/// A profile applies to TCP only: it leaves the parameters of datagram flows alone.
 #[test]
 fn profile_leaves_datagram_flows_alone() {
     let text = "[network]\nrate = \"100mbit\"\n[tcp]\nprofile = \"rfc\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\n\
@@ -235,7 +235,7 @@ fn profile_leaves_datagram_flows_alone() {
     assert_eq!(crate::texts::plan(text).flows[0].params.changed().count(), 0);
 }
 
-/// An exception leaves a profile's setting out, for keys of `[tcp]` and for parameters; what is stated still wins.
+/// An exception omits a profile's setting, for keys of `[tcp]` and for parameters; stated keys still win.
 #[test]
 fn exceptions_leave_settings_of_a_profile_out() {
     let own = tcp("profile = 'ns3'\nprofile_except = ['min_rto', 'rack']");

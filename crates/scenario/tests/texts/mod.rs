@@ -52,7 +52,7 @@ pub fn warnings(text: &str) -> Vec<(Option<usize>, String)> {
     planned(text, &[]).into_iter().flat_map(|run| run.warnings).map(|found| (found.line, found.message)).collect()
 }
 
-/// Links of a graph: the names of their ends, and further keys.
+/// Links of a graph: the names of their two nodes, and further keys.
 pub fn links(tables: &[(&str, &str, &str)]) -> String {
     let table =
         |(from, to, more): &(&str, &str, &str)| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n{more}\n");
