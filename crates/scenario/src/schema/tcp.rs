@@ -300,7 +300,7 @@ words! {
 }
 
 words! {
-    /// RTT by which RACK judges packets; true: that of the last packet.
+    /// RTT by which RACK judges packets; the engine stores whether it is that of the last packet.
     RackRtt => bool {
         /// The RTT of the last packet that the acknowledgement delivers.
         Last => true,
