@@ -121,7 +121,7 @@ pub struct Request {
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// Its certificate; `None`: a self-made one.
+    /// The server's certificate and key; `None`: a self-signed certificate.
     pub identity: Option<Identity>,
     /// Serve one test, then end.
     pub once: bool,

@@ -76,8 +76,8 @@ impl Controller {
         Self { origin: now, initial_window: flow.window(), mtu, flow, records: Records::new() }
     }
 
-    /// A copy of the state of a connection's controller, as `Connection::congestion_state` returns it, without its
-    /// packets; `None` if it is not one of this crate.
+    /// A copy of the state of a connection's controller, as `Connection::congestion_state` returns it, without
+    /// its packets; `None` if the controller is not of this crate.
     pub fn inspect(controller: &dyn congestion::Controller) -> Option<Box<Self>> {
         controller.clone_box().into_any().downcast().ok()
     }
@@ -186,7 +186,7 @@ impl congestion::Controller for Controller {
     }
 
     fn clone_box(&self) -> Box<dyn congestion::Controller> {
-        // For a new port of the same peer: the transport does not report the old packets to the copy.
+        // noq clones the controller for a new port of the same peer, and does not report the old packets to the clone.
         let mut flow = self.flow.clone();
         flow.forget();
         Box::new(Self { flow, records: Records::new(), ..*self })

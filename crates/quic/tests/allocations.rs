@@ -1,4 +1,4 @@
-//! Acknowledgements allocate nothing: an allocator counts, around a connection in steady state.
+//! Acknowledgements allocate nothing: a counting allocator observes a connection in steady state.
 
 #![allow(unsafe_code)] // a global allocator
 #![allow(clippy::disallowed_methods)] // noq counts from an instant

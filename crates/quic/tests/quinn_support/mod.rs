@@ -34,7 +34,7 @@ pub fn pair(controller: &Factory) -> (Endpoint, Endpoint) {
     (server, endpoint)
 }
 
-/// Keeps the estimator that it is given.
+/// Keeps the estimator that it receives.
 struct Capture(Arc<Mutex<Option<RttEstimator>>>);
 
 impl ControllerFactory for Capture {

@@ -85,7 +85,7 @@ pub struct Pair {
     pub departures: Vec<(Nanos, u64)>,
     /// Datagrams of the receiver.
     pub answers: u64,
-    /// The path marks every datagram of the sender.
+    /// Whether the path marks every datagram of the sender.
     pub mark: bool,
 }
 
@@ -196,7 +196,7 @@ impl Pair {
         }
     }
 
-    /// A host appears at this address without noticing, as behind a NAT.
+    /// Changes a host's address without notifying its endpoint, as a NAT does.
     pub fn rebind_host(&mut self, number: usize, host: u8, port: u16) {
         self.hosts[number].address = address(host, port);
     }
