@@ -2,8 +2,9 @@
 //!
 //! `build` covers the locked dependencies and the compiler. `backends` has one fingerprint per backend: the sources of
 //! the crate that implements it and of all crates of the workspace that this depends on, without the files of schemes.
-//! `schemes` has one per scheme: its file, its folder, and the files of the schemes that it uses. So a change to one
-//! scheme leaves the runs of others valid, and a change to a crate repeats the runs that it can decide.
+//! `schemes` has one per scheme: its file, its folder, and the files of the schemes that it uses. So a change
+//! to one scheme leaves the runs of others valid, and a change to a crate invalidates only the runs that it can
+//! affect.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads its environment")]
 

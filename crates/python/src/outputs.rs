@@ -47,7 +47,7 @@ impl<'a> Outputs<'a> {
         Ok((recorder, (capture.transpose()?, qlog.transpose()?)))
     }
 
-    /// Finishes the files. After a cancellation this applies to capture and qlog, and to a trace only if it failed.
+    /// Finishes the files. After a cancellation, finishes capture and qlog, but a trace only if it has failed.
     pub(crate) fn close(&self, (recorder, (capture, qlog)): Files, ended: bool) -> PyResult<()> {
         let file = self.capture.map(|(file, _)| file);
         capture.map_or(Ok(()), Capture::finish).map_err(|error| file_error(file, &error))?;

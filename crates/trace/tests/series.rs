@@ -72,8 +72,8 @@ fn every_router_reading_is_a_series_of_its_link() {
 /// Readings have the unit in their name.
 #[test]
 fn readings_have_the_unit_of_their_name() {
-    // The rate of two flows that share 100 Mbit/s, and their RTT: 40 ms and a queue of a few packets of 0.12
-    // ms.
+    // Expect half of 100 Mbit/s for each of two flows, and an RTT of 40 ms plus a queue of a few packets of
+    // 0.12 ms each.
     let (result, series) = traced("units-rcp", "rcp", "");
     let mean = |name: &str| {
         let values = settled(&series[name]);
