@@ -163,7 +163,7 @@ fn closure<'a>(
     found
 }
 
-/// The texts of a file, or of all sources below a folder; Cargo reruns the script if they change.
+/// The contents of a file, or of all sources below a folder; Cargo reruns the script if they change.
 fn read(crates: &Path, name: &Path, files: &mut Texts) -> io::Result<()> {
     println!("cargo:rerun-if-changed={}", crates.join(name).display());
     let mut todo = vec![name.to_owned()];

@@ -16,7 +16,7 @@ use super::peers::{Found, Limiter, NextHop, Peer, Peers};
 use super::unproven::{Asked, Unproven};
 use super::{Mbit, NegotiationError, Operator, PORT, TICK, open_udp, wait};
 
-/// Datagrams read at once.
+/// Datagrams read per turn.
 const BATCH: usize = 64;
 /// Size of the receive buffer, larger than any message.
 const DATAGRAM: usize = 64;

@@ -14,7 +14,7 @@ fn text(scheme: &str, more: &str) -> String {
     )
 }
 
-/// A DCCP packet has protocol 33, the ports of its flow, a valid checksum, and the bytes of the endpoints.
+/// A DCCP packet has protocol 33, the ports of its flow, a valid checksum, and the bytes that the endpoints exchanged.
 #[test]
 fn datagrams_are_dccp_with_valid_checksums() {
     let (result, interfaces, frames) = captured("dccp", &text("ccid2", "stop = \"2s\""), BOTH);

@@ -56,8 +56,8 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
     })
 }
 
-/// The server name of the handshake: the requested name. If that can be in no certificate and trust does not
-/// depend on it, `localhost`.
+/// The server name of the handshake: the requested name, or `localhost` if no certificate can have that name
+/// and trust does not depend on it.
 fn server_name(request: &Request) -> Result<&str, PerfError> {
     match (ServerName::try_from(request.name.as_str()), &request.trust) {
         (Ok(_), _) => Ok(&request.name),

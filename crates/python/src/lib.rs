@@ -209,8 +209,7 @@ fn profiles() -> Record<Vec<Value>> {
     Record(scenario::profile::ALL.iter().map(describe).collect())
 }
 
-/// Radio path of a table with the keys of `radio` in a scenario: the texts of its capacity, loss and delay
-/// traces.
+/// Radio path of a table with the keys of `radio` in a scenario: the contents of its capacity, loss and delay traces.
 #[pyfunction]
 fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, String, String)> {
     let path = py.detach(|| scenario::radio_path(source, text).map_err(Box::new)).map_err(|e| refuse(py, &e))?;

@@ -25,7 +25,7 @@ pub(crate) struct Outputs<'a> {
     pub(crate) transport: Option<&'static str>,
 }
 
-/// An error and the file that it should name; errors of a trace already name theirs.
+/// An error and the file that its message should name; errors of a trace already name their file.
 pub(crate) type Named<'a> = (Option<&'a str>, io::Error);
 
 impl<'a> Outputs<'a> {
@@ -75,7 +75,7 @@ pub(crate) fn contents(ends: &str, snap: Option<u32>) -> PyResult<Contents> {
     Ok(Contents { ends, snap })
 }
 
-/// A file error; one of a capture or qlog names the file.
+/// A file error; an error of a capture or qlog names the file.
 pub(crate) fn file_error(file: Option<&str>, error: &io::Error) -> PyErr {
     let text = error.to_string();
     let plain = text.split(" (os error").next().unwrap_or_default().to_owned();

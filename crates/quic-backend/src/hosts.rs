@@ -48,7 +48,7 @@ pub(super) struct Sending {
     pub(super) meter: Arc<Meter>,
     /// Bytes that the connection may buffer beyond those in flight.
     pub(super) unsent: u64,
-    /// Interval between readings of the scheme's internals, and the next one.
+    /// Interval between readings of the scheme's internals, and the time of the next reading.
     pub(super) interval: Nanos,
     pub(super) reading: Nanos,
     pub(super) connected: bool,

@@ -60,7 +60,7 @@ use tls::Keys;
 
 pub use support::Options;
 
-/// Largest total rate at which one processor is kept awake. At higher rates none sleeps for long anyway.
+/// Largest total rate at which one processor is kept awake. At higher rates no processor sleeps for long anyway.
 const QUIET: Rate = Rate::from_bytes_per_sec(12_500_000);
 /// Time between the preparation of the endpoints and the start.
 const LEAD: Duration = Duration::from_millis(20);

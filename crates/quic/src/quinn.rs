@@ -25,7 +25,7 @@ pub type Factory = Arc<dyn ControllerFactory + Send + Sync + 'static>;
 /// The scheme of this name, with default parameters, for `TransportConfig::congestion_controller_factory`.
 ///
 /// # Errors
-/// If there is no such scheme, or quinn cannot run it; the message lists those it can.
+/// If there is no such scheme, or quinn cannot run it; the message lists the schemes that quinn can run.
 pub fn controller(name: &str) -> Result<Factory, Refused> {
     factory(Scheme::find(name, Stack::Quinn)?)
 }

@@ -156,7 +156,8 @@ mod tests {
         assert!(records.take_lost(0, SIZE).is_none());
     }
 
-    /// A loss report has no send time: of two packets with one number, it removes the one of its size, else the
+    /// A loss report has no send time: of two packets with one number, it removes the packet of the reported
+    /// size, else the later one.
     /// later one.
     #[test]
     fn lost_packet_of_two_spaces_is_told_by_size() {

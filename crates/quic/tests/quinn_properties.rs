@@ -91,8 +91,8 @@ static RTT: LazyLock<RttEstimator> = LazyLock::new(crate::quinn_support::estimat
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// No scheme panics or closes its window on any sequence. With an honest peer afterwards, schemes that
-    /// consider losses only grow; a scheme that considers delays may have received impossible ones.
+    /// No scheme panics or closes its window on any sequence. With an honest peer afterwards, the windows of
+    /// loss-based schemes grow; a delay-based scheme may have received impossible delays.
     #[test]
     fn any_reports_of_quinn_leave_room(list in prop::collection::vec(reports(), 1..250), seed in any::<u64>()) {
         for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Quinn).is_none()) {

@@ -102,7 +102,8 @@ fn idle_connection_resumes() {
 }
 
 /// The server sends, and its client moves. At a new address the server gets a fresh scheme; at a new port it
-/// keeps the scheme, with nothing in flight. Over the next 5 s the data has three quarters of the rate.
+/// keeps the scheme, with nothing in flight. Over the next 5 s the goodput is at least three quarters of the
+/// link's rate.
 #[test]
 fn scheme_is_told_that_its_peer_moved() {
     for name in ["bbr-gc", "bbr3", "cubic"] {

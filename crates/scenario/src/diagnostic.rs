@@ -151,7 +151,7 @@ pub(crate) fn key_in(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }
 
-/// A time in the unit that reads best.
+/// Formats a time in whole seconds if it is a multiple of one second, else in milliseconds.
 pub(crate) fn show(time: Nanos) -> String {
     match time.as_nanos() % 1_000_000_000 {
         0 => format!("{}s", time.as_nanos() / 1_000_000_000),
@@ -174,7 +174,7 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-/// Error for a name that is not among `known`: suggests the nearest one and lists all.
+/// Error for a name that is not among `known`: suggests the nearest known name and lists all.
 pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> Diagnostic {
     let message = match nearest(found, known.clone()) {
         Some(name) => format!("{message}; did you mean `{name}`?"),

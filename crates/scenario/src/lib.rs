@@ -123,7 +123,7 @@ fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) 
 /// The swept keys of a point with their values.
 type Point<'a> = &'a [(String, String)];
 
-/// Calls `each` for every point with its swept keys, its text, the number of points, and the files read so far.
+/// Calls `each` for every point with its swept keys, its tree, the number of points, and the files read so far.
 fn points(
     source: &Source<'_>,
     overrides: &[(String, String)],

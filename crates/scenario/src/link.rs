@@ -76,7 +76,7 @@ fn unreadable(key: &str, failed: &FileError, format: &str) -> Diagnostic {
     Diagnostic::new(key, format!("cannot read `{}`: {}", failed.place, failed.error)).accepted(format)
 }
 
-/// Reads the timeline in `file`; it repeats with the period of the link's capacity trace, if any.
+/// Reads the timeline in `file`. The timeline repeats with the period of the link's capacity trace, if any.
 fn timeline<T: Copy + Default>(
     known: &mut BTreeMap<String, Timeline<T>>,
     parse: fn(&str) -> Result<Timeline<T>, TimelineError>,

@@ -37,7 +37,7 @@ pub struct Profile {
     pub name: &'static str,
     /// One sentence.
     pub summary: &'static str,
-    /// Keys of `[tcp]`: those of the table of options.
+    /// Settings of keys of `[tcp]`, from the table of transport options.
     pub tcp: Vec<Setting>,
     /// Parameters of schemes.
     pub params: &'static [Setting],

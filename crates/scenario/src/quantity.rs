@@ -179,7 +179,7 @@ pub enum BufferSize {
     Bdp {
         /// The number of BDPs.
         multiple: f64,
-        /// Round-trip time of the BDP instead of the longest one.
+        /// Round-trip time of the BDP instead of the longest RTT.
         rtt: Option<Nanos>,
     },
     /// Packets.

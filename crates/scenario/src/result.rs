@@ -145,9 +145,9 @@ pub struct HostRates {
     pub scheme: String,
     /// Acknowledgements that the program processed.
     pub acks: u64,
-    /// Rates that it applied.
+    /// Rates that the program applied.
     pub advised: u64,
-    /// Invalid rates, which it ignored.
+    /// Invalid rates, which the program ignored.
     pub invalid: u64,
     /// Fallbacks for lack of rates.
     pub fallbacks: u64,
@@ -161,7 +161,7 @@ pub struct HostRates {
     pub read: u64,
     /// Options read without a rate.
     pub unlimited: u64,
-    /// Options of acknowledgements that arrived after newer ones.
+    /// Options of acknowledgements that arrived after a newer acknowledgement.
     pub stale: u64,
     /// Operations that the kernel refused.
     pub errors: u64,
@@ -170,7 +170,7 @@ pub struct HostRates {
 /// The BPF shim between the kernel's TCP and our schemes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Shim {
-    /// The flows that ran over it.
+    /// The flows that ran over the shim.
     pub flows: Vec<ShimFlow>,
     /// Events that the kernel reported or should have reported.
     pub events: u64,

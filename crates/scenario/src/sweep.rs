@@ -90,7 +90,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Applies one override: a list adds or replaces an axis; a single value replaces that of the file.
+    /// Applies one override: a list adds or replaces an axis; a single value replaces the file's value.
     fn apply(&mut self, key: &str, text: &str) -> Result<(), Diagnostic> {
         let at = Location::CommandLine;
         if key == "sweep" || key.starts_with("sweep.") {
@@ -167,7 +167,7 @@ impl Grid {
         &self.base
     }
 
-    /// The number of points, if it can be counted.
+    /// The number of points; `None` beyond 64 bits.
     pub(crate) fn len(&self) -> Option<u64> {
         self.axes.iter().try_fold(1u64, |product, axis| product.checked_mul(axis.choices.len() as u64))
     }
@@ -195,7 +195,7 @@ impl Grid {
     }
 }
 
-/// The key of an axis in messages: that of `--set`, or the one below `[sweep]` in a file.
+/// The key of an axis in messages: the key of `--set`, or the key below `[sweep]` in a file.
 fn swept_key(key: &str, at: Location) -> String {
     if at == Location::CommandLine { key.to_owned() } else { format!("sweep.{key}") }
 }

@@ -111,7 +111,7 @@ impl<'a> Tables<'a, '_> {
         })
     }
 
-    /// A listed link from one node to another.
+    /// Builds a listed link from one node to another.
     fn link(
         self,
         name: String,

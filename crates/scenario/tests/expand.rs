@@ -74,7 +74,7 @@ rtt = "10ms"
 "flows.0.scheme" = ["vegas", "fixed"]
 "#;
 
-/// An override of all items replaces the sweep of one of them. Names of points contain the values in use.
+/// An override of all items replaces the sweep of one item. Names of points contain the values in use.
 #[test]
 fn override_of_all_items_ends_sweep_of_one() {
     let schemes = |run: &Run| run.scenario.flows.iter().map(|flow| flow.scheme.clone()).collect::<Vec<_>>();

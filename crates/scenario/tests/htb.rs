@@ -74,7 +74,7 @@ rtt = "40ms"
     assert_eq!(spec.links[1].config.queue, Queue::DropTail);
 }
 
-/// A flow belongs to the first class whose conditions it all meets.
+/// A flow belongs to the first class all of whose conditions it meets.
 #[test]
 fn htb_flow_joins_first_class_that_it_fully_matches() {
     let spec = spec(

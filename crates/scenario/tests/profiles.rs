@@ -71,7 +71,7 @@ fn other_than_linux() -> TcpConfig {
     }
 }
 
-/// The profile `rfc` gives the rules of the RFCs.
+/// The profile `rfc` sets the rules of the RFCs.
 #[test]
 fn profile_rfc_sets_the_rules_of_rfcs() {
     let expected = TcpConfig { idle: IdleRule::Rfc5681, ..other_than_linux() };
@@ -83,7 +83,8 @@ fn profile_rfc_sets_the_rules_of_rfcs() {
     }
 }
 
-/// The profile `ns3` gives the attributes of ns-3: RFC 6675 without RACK and TLP, its timers and acknowledgements.
+/// The profile `ns3` sets the attributes of ns-3: RFC 6675 without RACK and TLP, and ns-3's timers and
+/// acknowledgements.
 #[test]
 fn profile_ns3_sets_the_attributes_of_ns3() {
     let expected = TcpConfig {

@@ -81,7 +81,7 @@ fn bdp_of_capacity_trace_uses_its_mean_rate() {
 /// The stated RTT includes the delay of access links.
 #[test]
 fn access_links_take_delay_out_of_stated_rtt() {
-    //  sender ──5ms── ─10ms─ bottleneck ──5ms── receiver: 20 ms each way.
+    //  sender ──5ms── ─10ms─ bottleneck ──5ms── receiver: 20 ms in each direction.
     let text = r#"
         [network]
         rate = "80mbit"

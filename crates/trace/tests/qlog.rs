@@ -103,8 +103,8 @@ fn counts_of_lossy_flow_match_result() {
     assert!(acked.len() + lost.len() + 200 > sent.len(), "{} acked of {}", acked.len(), sent.len());
 }
 
-/// The metrics are those of the sender: RTT at least the base RTT, bytes in flight up to the cwnd, and the greatest
-/// rate of a paced scheme near the link's.
+/// The metrics are those of the sender: the RTT is at least the base RTT, the bytes in flight are at most the
+/// cwnd, and the greatest rate of a paced scheme is near the link's.
 #[test]
 fn metrics_are_those_of_the_sender() {
     let (_, records) = logged("metrics", &scenario("[[flows]]\nscheme = \"bbr\"\nrtt = \"40ms\""));

@@ -180,7 +180,7 @@ impl<'a> Connection<'a> {
         self.operator.log(&format!("{}: {text}", self.name));
     }
 
-    /// Bytes from the client, 0 if it is gone; `None` if it has sent nothing.
+    /// Number of bytes read from the client, 0 if the client is gone; `None` if nothing has arrived.
     fn heard(&self) -> Option<usize> {
         let mut rest = [0; 64];
         let mut reading = self.stream;

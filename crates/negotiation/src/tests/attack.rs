@@ -37,7 +37,7 @@ fn request_for(destination: Ipv4Addr, content: u32, max: f64) -> Vec<u8> {
 #[test]
 #[ignore = "real time: `make test`"]
 fn hostile_datagrams_change_nothing() {
-    let _alone = alone(); // a run in real time beside it would take its processors
+    let _alone = alone(); // another run in real time would compete for its processors
     let (passing, sending, receiving) = Default::default();
     let desks: [&Desk; 3] = [&passing, &sending, &receiving];
     let (report, counts) = thread::scope(|scope| {
@@ -90,7 +90,7 @@ fn hostile_datagrams_change_nothing() {
     assert!(counts.unreadable > 100 && counts.foreign > 300 && report.refused > 100, "{counts:?}");
 }
 
-/// A flood of requests gets no more messages than the limit per address, and leaves no flow.
+/// A flood of requests causes no more messages than the limit per address allows, and leaves no flow.
 #[test]
 fn flood_of_requests_is_limited() {
     let passing = Desk::default();
@@ -176,7 +176,7 @@ fn talking_client_is_closed() {
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_invented_requesters_take_no_rate() {
-    let _alone = alone(); // a run in real time beside it would take its processors
+    let _alone = alone(); // another run in real time would compete for its processors
     let (passing, sending, receiving) = Default::default();
     let desks: [&Desk; 3] = [&passing, &sending, &receiving];
     let over = AtomicBool::new(false);

@@ -307,7 +307,7 @@ fn recovery_lasts_until_a_later_packet_arrives() {
     assert_eq!(run.reductions(), [Told::Entered(CongestionCause::Loss), Told::Left]);
 }
 
-/// Persistent congestion counts as a timeout, and the next one in a row as the second; a delivery ends the row.
+/// Persistent congestion counts as a timeout. Timeouts in a row are numbered; a delivery restarts the numbering.
 #[test]
 fn persistent_congestion_is_a_timeout() {
     let mut run = Run::new();
@@ -354,8 +354,8 @@ fn forgotten_flight_is_empty_and_unlimited() {
     ));
 }
 
-/// A scheme that leaves recovery to the transport gets proportional rate reduction: of ten packets in flight, half are
-/// sent while the others arrive.
+/// A scheme that leaves recovery to the transport gets proportional rate reduction: half of ten packets in
+/// flight are replaced by new packets as the others arrive.
 #[test]
 fn window_of_recovery_is_a_proportional_reduction() {
     let entry = schemes::find("newreno").expect("registered");

@@ -29,7 +29,7 @@ pub fn planned(text: &str, overrides: &[(&str, &str)]) -> Vec<Run> {
     expand(&Source { name: "test.toml", text, files: &NoFiles }, &overrides).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The plan of a text's first run, or the error in the text.
+/// The plan of a text's first run, or the message of the error in the text.
 pub fn spec(text: &str) -> Result<Plan, String> {
     let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).map_err(|error| error.to_string())?;
     resolve(&planned[0].scenario, planned[0].seed, &NoFiles).map_err(|error| error.to_string())
