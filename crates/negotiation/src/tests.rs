@@ -126,7 +126,7 @@ fn file_arrives_at_the_rate_of_the_narrower_node() {
         scope.spawn(|| serve(&server(Some(first.address())), &sending));
         let wishes = ClientSettings { size: 2_000_000, ..client(sending.address(), 2, 47_451, 20.0) };
         let report = request(&wishes, &receiving).expect("it is served");
-        thread::sleep(Duration::from_millis(300)); // the termination
+        thread::sleep(Duration::from_millis(300)); // wait for the termination
         second.stop();
         (report, narrow.join().unwrap().expect("it ran"))
     });

@@ -10,7 +10,7 @@ use narrows_trace::qlog::Log;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-/// The observers that write them.
+/// The observers that write the files of a run.
 pub(crate) type Files = (Option<Recorder>, (Option<Capture>, Option<Log>));
 
 /// Files that a run writes.

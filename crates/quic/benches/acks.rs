@@ -5,7 +5,7 @@
 //!
 //!     cargo bench -p narrows-quic --bench acks
 
-#![allow(clippy::disallowed_methods)] // noq counts from an instant
+#![allow(clippy::disallowed_methods)] // noq takes times as `Instant`
 
 #[path = "../tests/support/mod.rs"]
 mod support;

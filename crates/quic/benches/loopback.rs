@@ -6,7 +6,7 @@
 //! The receiver's socket requests 4 MiB, so that the stack is the bottleneck. With `--small` it keeps the
 //! system's default buffer, which overflows if the window of a scheme that ignores losses is larger.
 
-#![allow(clippy::disallowed_methods)] // it measures
+#![allow(clippy::disallowed_methods)] // a benchmark measures wall time
 
 #[path = "../tests/support/mod.rs"]
 mod support;

@@ -107,7 +107,7 @@ impl Records {
     /// Whether a packet with a lower number is in flight.
     pub(crate) fn has_below(&mut self, number: u64) -> bool {
         let end = number.min(self.next);
-        // Packets more than the ring's length below have left the ring.
+        // Packets numbered more than the ring's length below `end` have left the ring.
         self.lowest = self.lowest.max(end.saturating_sub(self.ring.len() as u64));
         while self.lowest < end {
             let lowest = self.lowest;

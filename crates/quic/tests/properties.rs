@@ -1,6 +1,6 @@
 //! No sequence of reports, even from a peer that lies, makes a scheme panic or keeps it from sending.
 
-#![allow(clippy::disallowed_methods)] // noq counts from an instant
+#![allow(clippy::disallowed_methods)] // noq takes times as `Instant`
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};

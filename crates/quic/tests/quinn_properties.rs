@@ -1,6 +1,6 @@
 //! No sequence of quinn's reports, even from a peer that lies, makes a scheme panic or keeps it from sending.
 
-#![allow(clippy::disallowed_methods)] // quinn counts from an instant
+#![allow(clippy::disallowed_methods)] // quinn takes times as `Instant`
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};

@@ -52,7 +52,7 @@ fn sweep_is_product_of_axes_in_file_order_times_seeds() {
     assert_eq!(spec.seed, 8);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(10));
     assert_eq!(spec.flows[1].base_rtt, Nanos::from_millis(30));
-    // 10 Mbit/s × 30 ms.
+    // One BDP: 10 Mbit/s × 30 ms.
     assert_eq!(spec.links[0].config.limit, narrows_net::config::Limit::Bytes(Bytes::new(37_500)));
 }
 

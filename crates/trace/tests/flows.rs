@@ -95,7 +95,7 @@ fn series_of_tcp_info_agree_with_each_other() {
     }
     assert!(rows > 40, "{rows} rows");
     assert!(seen.values().all(|&most| most > 0.0), "{seen:?}");
-    // No threshold in slow start or for a scheme without one.
+    // No ssthresh in slow start, nor for a scheme that has none.
     let first = samples.iter().find(|at| at.contains_key("rto_ms")).unwrap();
     assert!(!first.contains_key("ssthresh_bytes"), "{first:?}");
 }

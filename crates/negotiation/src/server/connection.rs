@@ -56,7 +56,7 @@ pub(super) struct Connection<'a> {
     /// Whether data still waits for the first answer.
     waiting: bool,
     name: String,
-    /// The log's last line about the rate, which rounds small changes away.
+    /// The last log line about the rate; its rounding hides small changes.
     reported_rate: String,
     /// Payload share of wire bytes.
     share: f64,

@@ -1,6 +1,6 @@
 //! Endpoints of quinn over loopback.
 
-#![allow(dead_code)] // every test uses a part
+#![allow(dead_code)] // each test file uses some of these items
 
 use std::any::Any;
 use std::net::Ipv4Addr;

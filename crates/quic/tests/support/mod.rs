@@ -1,7 +1,7 @@
 //! Two endpoints of noq's state machine in virtual time, joined by a link of `narrows-net`.
 
-#![allow(dead_code, unused_imports)] // every test uses a part
-#![allow(clippy::disallowed_methods)] // noq counts from an instant
+#![allow(dead_code, unused_imports)] // each test file uses some of these items
+#![allow(clippy::disallowed_methods)] // noq takes times as `Instant`
 
 mod estimator;
 pub mod service;

@@ -1,5 +1,5 @@
 //! Runs and plans of scenario texts.
-#![allow(dead_code)] // every file uses a part of it
+#![allow(dead_code)] // each test file uses some of these items
 
 use std::path::Path;
 
