@@ -2,8 +2,9 @@
 //!
 //! `build` covers the locked dependencies and the compiler. `backends` has one fingerprint per backend: the sources of
 //! the crate that implements it and of all crates of the workspace that this depends on, without the files of schemes.
-//! `schemes` has one per scheme: its file, its folder, and the files of the schemes that it uses. So a change to one
-//! scheme leaves the runs of others valid, and a change to a crate repeats the runs that it can decide.
+//! `schemes` has one per scheme: its file, its folder, and the files of the schemes that it uses. So a change
+//! to one scheme leaves the runs of others valid, and a change to a crate invalidates only the runs that it can
+//! affect.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads its environment")]
 
@@ -162,7 +163,7 @@ fn closure<'a>(
     found
 }
 
-/// The texts of a file, or of all sources below a folder; Cargo reruns the script if they change.
+/// The contents of a file, or of all sources below a folder; Cargo reruns the script if they change.
 fn read(crates: &Path, name: &Path, files: &mut Texts) -> io::Result<()> {
     println!("cargo:rerun-if-changed={}", crates.join(name).display());
     let mut todo = vec![name.to_owned()];

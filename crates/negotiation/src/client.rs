@@ -21,9 +21,9 @@ use super::{NegotiationError, Operator, TICK, is_ready, open_udp, wait};
 const CONNECT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 /// Bytes per read.
 const CHUNK: usize = 256 << 10;
-/// Answers to one address per second.
+/// Maximum number of answers to one address per second.
 const ANSWERS_PER_S: u32 = 200;
-/// Datagrams read at once.
+/// Datagrams read per turn.
 const BATCH: usize = 64;
 const PROGRESS: Nanos = Nanos::from_secs(1);
 
@@ -32,21 +32,21 @@ const PROGRESS: Nanos = Nanos::from_secs(1);
 pub struct ClientSettings {
     /// The server.
     pub server: SocketAddrV4,
-    /// Local address, which is the destination ID; by default that of the route to the server.
+    /// Local address, which is also the destination ID; by default that of the route to the server.
     pub local: Option<Ipv4Addr>,
     /// Content ID.
     pub content: u32,
     /// Number of connections, the subflows of one transmission.
     pub subflows: u16,
-    /// Upper bound of the rate of each, headers included.
+    /// Upper bound of the rate of each connection, headers included.
     pub max: Rate,
     /// Least useful rate.
     pub min: Rate,
-    /// Highest rate that it accepts.
+    /// Highest rate that the client accepts.
     pub limit: Rate,
     /// Payload bytes of the transmission; 0: until the duration is over.
     pub size: u64,
-    /// Time after which it closes.
+    /// Time after which the client closes the connections.
     pub duration: Option<Duration>,
     /// UDP port of the responder.
     pub responder: u16,
@@ -59,7 +59,7 @@ pub struct ClientSettings {
 pub struct ClientReport {
     /// Payload of the transmission.
     pub bytes: u64,
-    /// From the first data to the last.
+    /// Time from the first data to the last.
     pub seconds: f64,
     /// Mean rate of payload in that time.
     pub goodput_mbit_s: f64,
@@ -104,7 +104,7 @@ pub(super) fn connect(settings: &ClientSettings) -> io::Result<TcpStream> {
 /// Receives a transmission, until it is complete, the duration is over or the operator stops.
 ///
 /// # Errors
-/// If a setting is invalid, the server cannot be reached, or it falls silent.
+/// If a setting is invalid, the server cannot be reached, or the server falls silent.
 pub fn request(settings: &ClientSettings, operator: &dyn Operator) -> Result<ClientReport, NegotiationError> {
     if !(1..=MOST_SUBFLOWS).contains(&settings.subflows) {
         let message = format!("{} subflows; accepted: 1 to {MOST_SUBFLOWS}", settings.subflows);
@@ -115,7 +115,7 @@ pub fn request(settings: &ClientSettings, operator: &dyn Operator) -> Result<Cli
     let SocketAddr::V4(local) = first.local_addr()? else {
         return Err(NegotiationError::Setting("an IPv6 server; accepted: IPv4".to_owned()));
     };
-    // Before the first hello: a request may follow at once.
+    // Open the socket before the first hello, because a request may follow immediately.
     let address = SocketAddrV4::new(*local.ip(), settings.responder);
     let messages = open_udp("the responder's UDP socket", address)?;
     operator.listening(address);
@@ -232,8 +232,8 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Answers arrived requests. Only answers count towards their node's limit: foreign requests, which anybody can
-    /// make a node forward, use up no allowance.
+    /// Answers arrived requests. Only answers count towards the limit of the node's address: requests of
+    /// unknown flows, which anyone can make a node forward, do not use it up.
     fn answer(&mut self, now: Nanos) {
         let mut bytes = [0; 64];
         for _ in 0..BATCH {
@@ -290,7 +290,7 @@ mod tests {
     use super::super::tests::{Desk, client as settings_of, loopback, mbit};
     use super::*;
 
-    /// Foreign requests from a node's address use up none of its answers, which are limited per address.
+    /// Requests of unknown flows from a node's address use up none of the answers to that address, which are limited.
     #[test]
     fn foreign_requests_use_up_no_answers() {
         let (settings, operator) = (settings_of(loopback(1, 1), 9, 0, 1.0), Desk::default());
@@ -324,7 +324,7 @@ mod tests {
             (client.report.answered, client.report.refused)
         };
         assert_eq!(ask(1_000, 5_000), (0, 5_000));
-        // Half a second of the limit may leave at once.
+        // The limit allows a burst of half a second.
         let burst = u64::from(ANSWERS_PER_S / 2);
         assert_eq!(ask(9, burst + 20), (burst, 5_020));
         assert_eq!((0..burst + 20).filter(|_| node.recv(&mut [0; 64]).is_ok()).count() as u64, burst);

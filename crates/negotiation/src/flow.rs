@@ -1,8 +1,8 @@
-//! The requester of one connection of the kernel's TCP: the agent of the simulator's senders, on the kernel's reports
-//! of the socket.
+//! The requester of one connection of the kernel's TCP: the agent of the simulator's senders, driven by the
+//! kernel's reports of the socket.
 //!
-//! It fills the agent's view from `TCP_INFO`, turns the agent's orders into a grant for the socket, and provides its
-//! messages for UDP datagrams.
+//! The requester fills the agent's view from `TCP_INFO`, turns the agent's orders into a grant for the socket,
+//! and provides the agent's messages for UDP datagrams.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -17,16 +17,16 @@ use narrows_routers::endpoint::RateRequester;
 use narrows_routers::negotiation::{Id, LEASE, Message};
 use narrows_tcp::rates::{RateAgent, RateEvent, RateOrders, RateSetup, SenderView};
 
-/// `TCP_ESTABLISHED`, `TCP_SYN_SENT`, `TCP_LISTEN`, and the first state of a recovery.
+/// `TCP_ESTABLISHED`, `TCP_SYN_SENT`, `TCP_LISTEN`, and `TCP_CA_Recovery`, the first congestion state of a recovery.
 const ESTABLISHED: u8 = 1;
 const OPENING: u8 = 2;
 const LISTENING: u8 = 10;
 const RECOVERING: u8 = 3;
 /// The retransmission timeout before the first sample.
 const FIRST_RTO: Nanos = Nanos::from_secs(1);
-/// Interval of repeated requests: nodes that see no data delete records after more than that ([`LEASE`]).
+/// Interval of repeated requests, shorter than the time ([`LEASE`]) after which nodes that see no data delete records.
 const REFRESH: Nanos = Nanos::from_nanos(LEASE.as_nanos() / 5 * 4);
-/// Minimum round-trip time of messages between processes, which wait for a processor.
+/// Least round-trip time assumed for messages between processes, which wait for a processor.
 const PROCESSING: Nanos = Nanos::from_millis(10);
 /// Interval between checks for a backlog and for the last acknowledgement.
 const LOOK: Nanos = Nanos::from_millis(10);
@@ -119,7 +119,8 @@ impl Flow {
         }
     }
 
-    /// Adapts it to nodes that are processes, which see no data ([`RateRequester::refreshed`]) and may take some time.
+    /// Adapts the requester to nodes that are processes: they see no data ([`RateRequester::refreshed`]) and
+    /// may answer late.
     pub fn between_hosts(mut self) -> Self {
         self.agent = self.agent.refreshed(REFRESH);
         self.least_srtt = PROCESSING;
@@ -141,7 +142,7 @@ impl Flow {
         self.current
     }
 
-    /// The smoothed round-trip time that the kernel reported last, but at least the time of an answer.
+    /// The smoothed round-trip time that the kernel reported last, but at least that assumed for messages.
     fn srtt(&self) -> Option<Nanos> {
         let measured = (self.socket.srtt_us > 0).then(|| Nanos::from_micros(self.socket.srtt_us.into()));
         measured.map(|srtt| srtt.max(self.least_srtt))
@@ -204,8 +205,8 @@ impl Flow {
         Some(next)
     }
 
-    /// Takes due steps. `unwritten`: application bytes that the socket has not taken; `connected`: the socket may be
-    /// connected; `shut`: all is written. Returns the grant if it has changed.
+    /// Takes due steps. `unwritten`: application bytes that the socket has not accepted; `connected`: the
+    /// socket may be connected; `shut`: all is written. Returns the grant if it has changed.
     ///
     /// # Errors
     /// If the kernel does not report the connection.
@@ -270,7 +271,8 @@ impl Flow {
         Ok(self.report(&self.view(now, unwritten), RateEvent::Message(&packet)))
     }
 
-    /// The application is about to write. After an idle time it requests the rate again.
+    /// Handles a write that the application is about to make. After an idle time, the requester requests the
+    /// rate again.
     pub fn on_write(&mut self, now: Nanos) -> Option<Grant> {
         let idle = now - self.last_write;
         self.last_write = now;

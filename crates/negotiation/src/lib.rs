@@ -4,10 +4,10 @@
 //! client <──────────────── TCP, paced at the granted rate ───────────────── server
 //!    └─ responder <── UDP ── node (router algorithm) <── UDP ── node <── UDP ── requester ─┘
 //! ```
-//! A datagram is one message. Nodes route by its destination ID, the client's IPv4 address. A node forwards requests to
-//! the next node for this destination, or else to the client. Answers and adjustments take the reverse path, which each
-//! node learned from the request. A node keeps no state and allocates nothing for a flow until its responder has
-//! answered (`unproven`).
+//! A datagram is one message. Nodes route a message by its destination ID, the client's IPv4 address. A node
+//! forwards requests to the next node for this destination, or else to the client. Answers and adjustments take
+//! the reverse path, which each node learned from the request. A node keeps no state and allocates nothing for
+//! a flow until the flow's responder has answered (`unproven`).
 //!
 //! The requester, the responder and the router algorithm are those of the simulator.
 
@@ -80,13 +80,13 @@ pub enum NegotiationError {
 pub trait Operator: Sync {
     /// Whether the daemon shall end.
     fn is_stopped(&self) -> bool;
-    /// The daemon serves at this address.
+    /// Receives the address at which the daemon serves.
     fn listening(&self, at: SocketAddrV4);
-    /// A line of the log.
+    /// Receives a line of the log.
     fn log(&self, text: &str);
 }
 
-/// A rate for people, in hundredths of Mbit/s.
+/// A rate for display, in hundredths of Mbit/s.
 struct Mbit(Rate);
 
 impl Mbit {
@@ -110,7 +110,7 @@ fn open_udp(what: &'static str, address: SocketAddrV4) -> Result<UdpSocket, Nego
     opened.map_err(|error| NegotiationError::Open { what, address, error })
 }
 
-/// Waits for the events of these descriptors, or this time. An interrupted wait ends early.
+/// Waits for events of these descriptors, at most for `time`. An interrupted wait ends early.
 fn wait(fds: &mut [PollFd<'_>], time: Duration) -> io::Result<()> {
     match poll(fds, Some(&timespec(time))) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

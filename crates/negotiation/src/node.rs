@@ -16,9 +16,9 @@ use super::peers::{Found, Limiter, NextHop, Peer, Peers};
 use super::unproven::{Asked, Unproven};
 use super::{Mbit, NegotiationError, Operator, PORT, TICK, open_udp, wait};
 
-/// Datagrams read at once.
+/// Datagrams read per turn.
 const BATCH: usize = 64;
-/// Larger than any message.
+/// Size of the receive buffer, larger than any message.
 const DATAGRAM: usize = 64;
 /// Interval of log lines with totals.
 const SUMMARY: Nanos = Nanos::from_secs(10);
@@ -30,13 +30,13 @@ pub struct NodeSettings {
     pub listen: SocketAddrV4,
     /// Capacity of the port, headers included.
     pub capacity: Rate,
-    /// Next nodes; other destinations are reached directly, at `responders`.
+    /// Next nodes. Messages for other destinations go directly to the client, at port `responders`.
     pub next: Vec<NextHop>,
     /// UDP port of responders.
     pub responders: u16,
-    /// Parameters of the router algorithm, as texts by name.
+    /// Parameters of the router algorithm: pairs of name and value, both as text.
     pub params: Vec<(String, String)>,
-    /// Limit of messages from one address, and to it, per second.
+    /// Maximum number of messages per second from one address, and to one address.
     pub messages_per_s: u32,
 }
 
@@ -56,13 +56,13 @@ pub struct NodeReport {
     pub sent: u64,
     /// Datagrams that are no message.
     pub unreadable: u64,
-    /// Messages of unknown flows, or of another neighbour's flows.
+    /// Messages for unknown flows, or for flows of another neighbour.
     pub foreign: u64,
-    /// Messages beyond the limit per address.
+    /// Messages dropped because of the limit per address.
     pub limited: u64,
-    /// Requests forwarded for flows whose responder had not answered.
+    /// Requests forwarded for flows whose responder had not answered yet.
     pub unproven: u64,
-    /// Answers of new flows without room in the table.
+    /// Answers for new flows that found the table full.
     pub full: u64,
     /// Flows with a known reverse path.
     pub flows: u64,
@@ -74,7 +74,7 @@ fn encoded(message: &Message) -> ControlMessage {
     ControlMessage::new(message.encode().as_bytes())
 }
 
-/// The highest rate that a failure may state for this Min; zero states none.
+/// The highest rate that a failure message may state if the request's Min is `min`; zero states no rate.
 fn below(min: Rate) -> Rate {
     Rate::from_bytes_per_sec(min.as_bytes_per_sec().saturating_sub(1))
 }
@@ -161,7 +161,7 @@ impl<'a> Node<'a> {
     }
 
     fn transmit(&mut self, to: SocketAddrV4, message: &ControlMessage) {
-        // The record of a dead neighbour ends by its silence.
+        // A dead neighbour needs no handling: its record times out.
         if self.socket.send_to(message.as_bytes(), to).is_ok() {
             self.report.sent += 1;
         }
@@ -210,7 +210,7 @@ impl<'a> Node<'a> {
                         if kind != Negotiation::Success {
                             return;
                         }
-                        // For the requester, this is a reduction by later nodes.
+                        // The answer to the node's correction becomes a reduction for the requester.
                         encoded(&Message::Adjustment { kind: Adjustment::Reduce, id, speed: max })
                     }
                     _ => raw,
@@ -223,7 +223,7 @@ impl<'a> Node<'a> {
         self.send_adjustments(now);
     }
 
-    /// Forwards the request of an unproven flow, within the separate limit of [`Unproven`].
+    /// Forwards the request of an unproven flow, within the separate limit in [`Unproven`].
     fn probe(&mut self, now: Nanos, asked: Asked) {
         match self.unproven.add(now, asked) {
             Some(probe) => {
@@ -254,7 +254,7 @@ impl<'a> Node<'a> {
         let Some((passed, Ok(Message::Negotiation { max: allowed, rtt_us, .. }))) =
             passed.map(|passed| (passed, Message::decode(passed.as_bytes())))
         else {
-            // The port's failure is among its messages. Later nodes have allocated.
+            // The port's messages include its failure message. Later nodes have allocated, so terminate the flow there.
             let end = Message::Adjustment { kind: Adjustment::Terminate, id, speed: Rate::ZERO };
             return self.send(now, next, &encoded(&end));
         };
@@ -263,7 +263,7 @@ impl<'a> Node<'a> {
         self.log_answer(id, &success);
         self.send(now, previous, &success);
         if allowed < granted {
-            // Later nodes have allocated more than the flow may use.
+            // Later nodes have allocated more than this node allows: send them the lower rate.
             self.peers.expect_correction(id, rtt_us);
             self.send(now, next, &passed);
         }
@@ -352,8 +352,8 @@ mod tests {
         Message::Negotiation { kind: Negotiation::Request, max: mbit(8.0), min: Rate::ZERO, id, rtt_us: 9_000 }
     }
 
-    /// 10 000 simultaneous requests of invented flows that name a client use up none of its proven flow's allowance,
-    /// and get a share of the limit.
+    /// 10 000 simultaneous requests of invented flows to one client use up none of the allowance of its proven
+    /// flow, and are forwarded only up to a share of the limit.
     #[test]
     fn unproven_requests_use_up_no_message_of_others() {
         const LIMIT: u32 = 200;
@@ -380,10 +380,10 @@ mod tests {
             let invented = SocketAddrV4::new(Ipv4Addr::from_bits(0x7f4d_0001 + n), 9);
             node.on_datagram(now, invented, request_of(100 + n).encode().as_bytes());
         }
-        // The burst is half a second of a quarter of the limit; one of it was the flow's own.
+        // The burst of probes is half a second of a quarter of the limit; the first was the flow's own request.
         let probes = u64::from(LIMIT / 4 / 2);
         assert_eq!((node.report.unproven, node.report.sent), (probes, probes + 1));
-        // The requester repeats its request, and gets its answer.
+        // The requester's repeated requests are all forwarded.
         for _ in 0..20 {
             let before = node.report.sent;
             node.on_datagram(now, requester, own.encode().as_bytes());

@@ -88,7 +88,7 @@ impl Pacer {
         }
     }
 
-    /// Time at which a write that waits for tokens may go on.
+    /// Time at which a write that waits for tokens may continue.
     pub(super) fn deadline(&self) -> Nanos {
         match self {
             Self::Writes { rate: Some(rate), tokens, at } if *tokens < LEAST => {

@@ -48,11 +48,12 @@ pub(super) struct Peer {
     pub(super) previous: SocketAddrV4,
     pub(super) next: SocketAddrV4,
     seen: Nanos,
-    /// The requester has ended the flow; repetitions may follow.
+    /// Whether the requester has ended the flow; copies of its termination may follow.
     ended: bool,
-    /// Rtt of the node's own request, which reported a lower rate to later nodes; its answer is for the node.
+    /// Rtt of the node's correction: a request with a lower rate that this node sent to later nodes, whose
+    /// answer is for this node.
     correction: Option<u32>,
-    /// The rate in the log's last line, in hundredths of Mbit/s; `None`: a refusal, or no line.
+    /// The rate in the flow's last log line, in hundredths of Mbit/s; `None`: a refusal, or no line yet.
     reported_rate: Option<u64>,
 }
 
@@ -78,7 +79,7 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// A table of at most `limit` flows, which end after a silence of `idle`.
+    /// A table of at most `limit` flows, which are removed after `idle` without a message.
     pub(super) fn new(limit: usize, idle: Nanos) -> Self {
         Self { by_id: BTreeMap::new(), by_flow: BTreeMap::new(), limit, idle, next_flow: 0, next_sweep: Nanos::ZERO }
     }
@@ -100,7 +101,7 @@ impl Peers {
             if known.ended {
                 return Found::Unknown;
             }
-            // A restarted requester has another port.
+            // Compare without the port, because a restarted requester has another port.
             if known.previous.ip() != previous.ip() {
                 return Found::Foreign;
             }
@@ -130,7 +131,7 @@ impl Peers {
         Some(peer)
     }
 
-    /// The node itself sends later nodes a request with this Rtt.
+    /// Records that the node itself sends later nodes a request with this Rtt.
     pub(super) fn expect_correction(&mut self, id: Id, rtt_us: u32) {
         if let Some(peer) = self.by_id.get_mut(&key(id)) {
             peer.correction = Some(rtt_us & !ATTENDED);
@@ -143,8 +144,8 @@ impl Peers {
         peer.correction.take_if(|own| *own == rtt_us & !ATTENDED).is_some()
     }
 
-    /// The neighbours of a flow with a message from `next`. An ended flow has none: the answer then belongs to a new
-    /// flow with the same ID.
+    /// The neighbours of a flow whose message came from `next`. An ended flow has none: the answer then belongs
+    /// to a new flow with the same ID.
     pub(super) fn towards_requester(&mut self, id: Id, next: SocketAddrV4) -> Option<Peer> {
         self.by_id.get(&key(id)).copied().filter(|peer| peer.next == next && !peer.ended)
     }
@@ -160,7 +161,8 @@ impl Peers {
         self.by_id.get(self.by_flow.get(&flow)?).copied()
     }
 
-    /// Ends a flow at its requester's message. Returns its neighbours, and whether it is the first such message.
+    /// Ends a flow at its requester's message. Returns the flow's neighbours, and whether the message is the
+    /// first such one.
     pub(super) fn end(&mut self, id: Id, previous: SocketAddrV4) -> Option<(Peer, bool)> {
         let peer = self.by_id.get_mut(&key(id)).filter(|peer| peer.previous == previous)?;
         let first = !std::mem::replace(&mut peer.ended, true);
@@ -184,8 +186,8 @@ impl Peers {
     }
 }
 
-/// A limit of messages per second and address. Addresses share buckets by a keyed hash, so invented ones neither fill a
-/// table nor keep others out.
+/// A limit of messages per second and address. Addresses share buckets by a keyed hash, so invented addresses
+/// neither fill a table nor lock out others.
 #[derive(Debug)]
 pub(super) struct Limiter(Buckets);
 
@@ -217,7 +219,7 @@ mod tests {
         Id { content, destination: 1, subflow: 0 }
     }
 
-    /// The longest prefix decides, and a hop without a prefix takes the rest.
+    /// The longest prefix decides, and a hop with prefix length 0 takes all other destinations.
     #[test]
     fn next_hop_is_the_most_specific() {
         let hop = |network: [u8; 4], bits, last| NextHop { network: network.into(), bits, address: at(last, 1) };
@@ -254,7 +256,7 @@ mod tests {
         assert_eq!(peers.len(), 0);
     }
 
-    /// The log reports a rate again only after another one, or a refusal.
+    /// The log reports a rate again only after another rate or a refusal.
     #[test]
     fn peers_rate_is_reported_when_it_changes() {
         let mut peers = Peers::new(2, Nanos::from_secs(20));
@@ -276,7 +278,7 @@ mod tests {
         assert!(!peers.take_correction(id(1), 7));
     }
 
-    /// An address has its rate and a burst; thousands of invented ones keep no other out.
+    /// Each address has a rate and a burst; thousands of invented addresses lock out no other.
     #[test]
     fn limiter_bounds_each_address() {
         let mut limiter = Limiter::new(100).unwrap();

@@ -26,9 +26,9 @@ use super::{NegotiationError, Operator, TICK, is_ready, wait};
 
 /// Minimum time between log lines about clients that are not served.
 const QUIET: Duration = Duration::from_secs(1);
-/// Connections accepted at once.
+/// Connections accepted per turn.
 const ACCEPTED: usize = 64;
-/// Descriptors of a connection, and of everything else.
+/// Descriptors per connection, and of everything else.
 const DESCRIPTORS: [usize; 2] = [3, 64];
 
 /// Settings of a server.
@@ -36,13 +36,13 @@ const DESCRIPTORS: [usize; 2] = [3, 64];
 pub struct ServerSettings {
     /// Address of its TCP socket.
     pub listen: SocketAddrV4,
-    /// The first node on the path to clients; without one requests go to the clients.
+    /// The first node on the path to clients; without a node, requests go to the clients.
     pub via: Option<SocketAddrV4>,
-    /// Highest rate that it requests, headers included.
+    /// Highest rate that the server requests, headers included.
     pub max: Rate,
     /// Limit of simultaneous connections; an address gets a quarter, or the subflows of one transmission.
     pub connections: usize,
-    /// Whether the program in the kernel paces, if it can be loaded.
+    /// Whether the program in the kernel paces, provided that the kernel loads it.
     pub program: bool,
 }
 
@@ -72,8 +72,8 @@ type Transmission = (Weak<AtomicU64>, BTreeSet<u16>);
 struct Transmissions(Mutex<BTreeMap<(u32, u32), Transmission>>);
 
 impl Transmissions {
-    /// The next offset of a subflow's transmission. A subflow number that has joined already begins a new transmission
-    /// of the same content.
+    /// Joins a subflow to its transmission; returns the transmission's next offset. A subflow number that has
+    /// already joined begins a new transmission of the same content.
     fn join(&self, id: Id) -> Arc<AtomicU64> {
         let Ok(mut all) = self.0.lock() else { return Arc::default() };
         all.retain(|_, (next, _)| next.strong_count() > 0);
@@ -87,7 +87,7 @@ impl Transmissions {
         })
     }
 
-    /// Closes a transmission, whose client is gone, to further subflows.
+    /// Closes the transmission of a client that is gone to further subflows.
     fn close(&self, gone: &Arc<AtomicU64>) {
         if let Ok(mut all) = self.0.lock() {
             all.retain(|_, (next, _)| next.as_ptr() != Arc::as_ptr(gone));
@@ -106,7 +106,8 @@ impl Open {
         if all.values().sum::<usize>() >= most {
             return Err(format!("{most} connections are open"));
         }
-        // An address gets at most a quarter, but always the subflows of one transmission.
+        // One address gets at most a quarter of all connections, but at least enough for the subflows of one
+        // transmission.
         let own = (most / 4).max(MOST_SUBFLOWS.into());
         let count = all.entry(address).or_default();
         if *count >= own {
@@ -180,14 +181,14 @@ fn program(settings: &ServerSettings, operator: &dyn Operator) -> Option<Arc<Gra
     }
 }
 
-/// Raises the limit of open files to the need of all connections, as far as this process may.
+/// Raises the limit of open files to the need of all connections, up to the hard limit.
 fn raise_descriptors(connections: usize) {
     let [each, other] = DESCRIPTORS;
     let needed = (connections.saturating_mul(each) + lobby::MOST + other) as u64;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {
         let current = Some(limit.maximum.map_or(needed, |most| most.min(needed)));
-        // Beyond the limit, the server accepts none until connections end.
+        // At the limit, the server accepts no connection until others end.
         let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     }
 }
@@ -196,13 +197,13 @@ fn listen(settings: &ServerSettings, grants: Option<&Arc<Grants>>) -> io::Result
     let listener = TcpListener::bind(settings.listen)?;
     listener.set_nonblocking(true)?;
     if let Some(grants) = grants {
-        // Connections inherit it.
+        // Accepted connections inherit the scheme.
         sockopt::set_tcp_congestion(&listener, grants.name())?;
     }
     Ok(listener)
 }
 
-/// Serves clients until the operator stops it; then connections end, and their rates are returned.
+/// Serves clients until the operator stops the server; then connections end, and their rates are released.
 ///
 /// # Errors
 /// If the socket cannot be opened or fails.
@@ -237,7 +238,7 @@ pub fn serve(settings: &ServerSettings, operator: &dyn Operator) -> Result<Serve
                     Err(error) if narrows_host::is_transient(&error) => break,
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
-                        // Such as a lack of descriptors, which ending connections return.
+                        // For example, no descriptor is free until connections end.
                         operator.log(&format!("cannot accept a connection: {error}"));
                         thread::sleep(TICK);
                         break;

@@ -17,7 +17,7 @@ use super::*;
 /// Longest wait for a daemon's address.
 const START: Duration = Duration::from_secs(20);
 
-/// Collects a daemon's reports, and ends it.
+/// Collects a daemon's reports, and stops the daemon.
 #[derive(Default)]
 pub(super) struct Desk {
     stopped: AtomicBool,
@@ -70,7 +70,7 @@ impl Desk {
     }
 }
 
-/// Ends daemons when the test ends, also by a panic.
+/// Stops daemons when the test ends, even by a panic.
 struct Ending<'a>(&'a [&'a Desk]);
 
 impl Drop for Ending<'_> {
@@ -111,7 +111,7 @@ pub(super) fn node(capacity: f64, responders: u16) -> NodeSettings {
     NodeSettings { responders, ..NodeSettings::new(loopback(1, 0), mbit(capacity)) }
 }
 
-/// A file arrives whole, over two nodes, at the rate of the narrower one; then the rate is free again.
+/// A file arrives whole, over two nodes, at the rate of the narrower one; then the rate is released.
 #[test]
 #[ignore = "real time: `make test`"]
 fn file_arrives_at_the_rate_of_the_narrower_node() {
@@ -126,20 +126,20 @@ fn file_arrives_at_the_rate_of_the_narrower_node() {
         scope.spawn(|| serve(&server(Some(first.address())), &sending));
         let wishes = ClientSettings { size: 2_000_000, ..client(sending.address(), 2, 47_451, 20.0) };
         let report = request(&wishes, &receiving).expect("it is served");
-        thread::sleep(Duration::from_millis(300)); // the termination
+        thread::sleep(Duration::from_millis(300)); // wait for the termination
         second.stop();
         (report, narrow.join().unwrap().expect("it ran"))
     });
     eprintln!("{report:?} {passed:?}");
     assert!(report.complete && report.bytes == 2_000_000 && report.answered >= 1, "{report:?}");
-    // 1 s at 16 Mbit/s, of which the heads take little; a busy machine takes longer.
+    // The file takes 1 s at 16 Mbit/s, as the heads add little; a busy machine takes longer.
     assert!(report.goodput_mbit_s < 16.0 * 1.05 && report.goodput_mbit_s > 8.0, "{report:?}");
     let given = passed.port.iter().find(|(name, _)| name == "given").map(|own| own.1);
     assert_eq!(given, Some(0.0), "{passed:?}");
     assert!(second.has("gets 16.00 Mbit/s") && second.has("has ended"));
 }
 
-/// A client may request the same content again at once, any number of times.
+/// A client may request the same content again immediately, any number of times.
 #[test]
 #[ignore = "real time: `make test`"]
 fn content_is_negotiated_again_at_once() {
@@ -176,7 +176,7 @@ fn second_client_halves_the_rate_of_the_first() {
         let first = first.join().unwrap();
         eprintln!("{first:?} {second:?}");
         assert!(second.goodput_mbit_s < 8.0 * 1.05 && second.goodput_mbit_s > 4.0, "{second:?}");
-        // Two of five seconds at half of the rate.
+        // In two of its five seconds, the first client has half of the rate.
         assert!(first.goodput_mbit_s < 13.5 && first.goodput_mbit_s > 8.5, "{first:?}");
     });
     assert!(sending.has("content 3") && sending.has("may send 8.00 Mbit/s"));

@@ -17,14 +17,15 @@ use super::peers::{Key, Limiter, key};
 
 /// Maximum number of waiting requests; a further one displaces the oldest.
 pub(super) const MOST: usize = 8192;
-/// Maximum from one address.
+/// Maximum number of waiting requests from one address.
 pub(super) const PER_ADDRESS: usize = MOST / 8;
 /// Time after which a request without an answer is forgotten.
 const PATIENCE: Nanos = Nanos::from_secs(5);
-/// The bits of Rtt with the secret: 4 ms, which hardly matter to predictions of arrivals.
+/// The bits of Rtt that carry the secret. They change Rtt by at most 4 ms, which hardly matters to predictions
+/// of arrivals.
 const SECRET: u32 = 0xfff;
 
-/// Divisor of a node's limit of messages to an address, for requests of unproven flows.
+/// Requests of unproven flows get this fraction, 1/`SHARE`, of the node's limit of messages to an address.
 const SHARE: u32 = 4;
 
 /// A waiting request.
@@ -41,18 +42,18 @@ pub(super) struct Asked {
 /// The waiting requests, bounded.
 #[derive(Debug)]
 pub(super) struct Unproven {
-    /// By ID and forwarded Rtt; the number distinguishes reuse.
+    /// Requests by ID and forwarded Rtt; the number distinguishes requests that reuse a key.
     by_answer: BTreeMap<(Key, u32), (u64, Asked)>,
     by_age: VecDeque<(Nanos, (Key, u32), u64)>,
     per_address: BTreeMap<Ipv4Addr, usize>,
     secrets: Hasher,
-    /// By the address to which a request is forwarded.
+    /// Limits requests by the address to which they are forwarded.
     limiter: Limiter,
     number: u64,
 }
 
 impl Unproven {
-    /// Requests of a node that sends at most `messages_per_s` to an address.
+    /// An empty table for a node that sends at most `messages_per_s` to an address.
     ///
     /// # Errors
     /// If the system has no random numbers.
@@ -67,8 +68,8 @@ impl Unproven {
         })
     }
 
-    /// Remembers a request and returns the message to forward. `None` beyond the limits of the requester's address or
-    /// of the next hop.
+    /// Remembers a request and returns the message to forward; `None` beyond the limit of the requester's
+    /// address or of the next hop.
     pub(super) fn add(&mut self, now: Nanos, asked: Asked) -> Option<ControlMessage> {
         while self.by_age.front().is_some_and(|(at, ..)| now - *at >= PATIENCE) {
             self.forget_oldest();

@@ -9,14 +9,14 @@ use narrows_routers::negotiation::{Id, MOST};
 pub(super) const HELLO: usize = 40;
 const MAGIC: &[u8; 6] = b"NRWCTL";
 const VERSION: u8 = 1;
-/// Subflows of a transmission.
+/// Maximum number of subflows of a transmission.
 pub(super) const MOST_SUBFLOWS: u16 = 16;
 /// Bytes of the head of a piece: offset and length.
 pub(super) const HEAD: usize = 12;
 /// Payload of a piece.
 pub(super) const PIECE: usize = 16 << 10;
 
-/// A client's wishes for a subflow.
+/// A client's request for a subflow.
 ///
 /// ```text
 /// 0..6 "NRWCTL"  6 version  7 zero  8..12 content  12..14 subflow  14..16 UDP port of the responder
@@ -76,13 +76,13 @@ impl Hello {
         Ok(hello)
     }
 
-    /// The ID of its messages, for a client with this address.
+    /// The ID of the subflow's messages, for a client with this address.
     pub(super) fn id(&self, client: Ipv4Addr) -> Id {
         Id { content: self.content, destination: client.to_bits(), subflow: self.subflow }
     }
 }
 
-/// The head of a piece.
+/// Encodes the head of a piece.
 pub(super) fn head(offset: u64, length: usize) -> [u8; HEAD] {
     let mut out = [0; HEAD];
     out[..8].copy_from_slice(&offset.to_be_bytes());
@@ -105,7 +105,7 @@ impl Pieces {
     /// Takes bytes of the stream.
     ///
     /// # Errors
-    /// If they are no pieces.
+    /// If the bytes are not valid pieces.
     pub(super) fn take(&mut self, mut bytes: &[u8]) -> Result<(), &'static str> {
         while !bytes.is_empty() {
             if self.left > 0 {
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Pieces are found at any cut of the stream.
+    /// Pieces are read wherever the stream is cut.
     #[test]
     fn pieces_are_read_at_any_cut() {
         let mut stream = Vec::new();

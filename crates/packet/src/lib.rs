@@ -174,7 +174,7 @@ pub struct ExternalSegment {
     pub ack: u64,
     /// Handle of the bytes, assigned by their owner.
     pub handle: u32,
-    /// Room for a rate in its header.
+    /// Space for a rate in the segment's header.
     pub room: Room,
 }
 
@@ -325,7 +325,7 @@ impl Packet {
         ExternalSegment { seq: self.longs[0], ack: self.longs[1], handle: self.words[0], room }
     }
 
-    /// Sets the room for a rate in a real host's segment.
+    /// Sets the space for a rate in a real host's segment.
     #[inline]
     pub const fn set_room(&mut self, room: Room) {
         debug_assert!(matches!(self.kind(), Kind::External));

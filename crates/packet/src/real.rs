@@ -126,7 +126,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// The value of 16 bits of an experiment, by its ExID.
+    /// The 16-bit value of the option of the experiment with this ExID.
     pub fn experiment(&self, exid: u16) -> Option<u16> {
         self.experiment_at(exid).map(|(_, value)| value)
     }
@@ -142,7 +142,7 @@ impl<'a> Segment<'a> {
         blocks.filter_map(|block| Some((be32(block, 0)?, be32(block, 4)?)))
     }
 
-    /// Whether it has enough SACK blocks for [`set_experiment`] to replace one.
+    /// Whether the segment has enough SACK blocks for [`set_experiment`] to replace one.
     pub fn is_crowded(&self) -> bool {
         self.option(SACK).is_some_and(|body| body.len() + 2 >= THREE_BLOCKS)
     }
@@ -153,8 +153,9 @@ impl<'a> Segment<'a> {
         Some((be32(body, 0)?, be32(body, 4)?))
     }
 
-    /// The packet that represents this segment of `flow`. `origins` are the sequence numbers of the SYNs of its sender
-    /// and of the other end, `near` the last known numbers in the same order; both extend 32 bits to 64.
+    /// The packet that represents this segment of `flow`. `origins` are the sequence numbers of the SYNs of the
+    /// segment's sender and of its peer, and `near` the last known numbers in the same order; together they
+    /// extend 32 bits to 64.
     pub fn packet(&self, flow: u32, reverse: bool, origins: (u32, u32), near: (u64, u64)) -> Packet {
         let ack = if self.flags.has(Flags::ACK) { unfold(self.ack, origins.1, near.1) } else { 0 };
         let segment = ExternalSegment { seq: unfold(self.seq, origins.0, near.0), ack, handle: 0, room: Room::None };
@@ -192,9 +193,9 @@ pub const EXPERIMENT_BYTES: usize = 6;
 const SACK_BLOCK: usize = 8;
 const THREE_BLOCKS: usize = 26;
 
-/// Sets the value of an experiment's option in a segment over IPv4, and corrects the checksum. If the segment lacks the
-/// option but has at least three SACK blocks, the option replaces the last block and the length stays. Returns whether
-/// the segment now has the value.
+/// Sets the value of an experiment's option in a segment over IPv4, and corrects the checksum. If the segment
+/// lacks the option but has at least three SACK blocks, the option replaces the last block, and the segment
+/// keeps its length. Returns whether the segment now has the value.
 pub fn set_experiment(bytes: &mut [u8], exid: u16, value: u16) -> bool {
     let Some(segment) = Segment::read(bytes) else { return false };
     let ip = usize::from(bytes[0] & 15) * 4;
@@ -224,7 +225,8 @@ pub fn clear_experiment(bytes: &mut [u8], exid: u16) {
     replace(bytes, ip, TCP_CHECKSUM, ip + 20 + place, &[NOP; EXPERIMENT_BYTES]);
 }
 
-/// Replaces bytes of the header that begins at `header`, and corrects its checksum (RFC 1624), at this offset.
+/// Replaces bytes of the header that begins at `header`, and corrects the checksum (RFC 1624) at the offset
+/// `checksum` in it.
 fn replace(bytes: &mut [u8], header: usize, checksum: usize, at: usize, new: &[u8]) {
     // The checksum covers words of 16 bits; headers have an even length.
     let (from, to) = (header + (at - header) / 2 * 2, header + (at + new.len() - header).next_multiple_of(2));
@@ -361,7 +363,7 @@ mod tests {
         }
     }
 
-    /// Without the option, the last of three SACK blocks makes room for it; two blocks stay.
+    /// Setting a missing option replaces the last of three SACK blocks, and fails if there are two.
     #[test]
     fn experiment_replaces_the_third_sack_block() {
         let block = |n: u8| [0, 0, n, 0, 0, 0, n, 9];

@@ -1,13 +1,13 @@
-//! Room for a rate in a real host's segment. Router algorithms access it like any rate header; `narrows-brf` copies it
-//! into the bytes of TCP option 253.
+//! Space for a rate in a real host's segment. Router algorithms access the space like any rate header;
+//! `narrows-brf` copies the rate into the bytes of TCP option 253.
 
 /// Space for a rate from the network in the header of a real host's segment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Room {
-    /// No room.
+    /// No space.
     #[default]
     None,
-    /// Room without a rate.
+    /// Space without a rate.
     Empty,
     /// An encoded rate.
     Holds(u16),

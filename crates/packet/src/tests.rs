@@ -59,7 +59,7 @@ fn option_takes_place_of_last_sack_blocks() {
     assert!(!packet.has_option());
 }
 
-/// An option without slots leaves room for all SACK blocks.
+/// An option without slots leaves space for all SACK blocks.
 #[test]
 fn option_without_slots_leaves_room_for_blocks() {
     let mut packet = Packet::new(0);
@@ -69,7 +69,7 @@ fn option_without_slots_leaves_room_for_blocks() {
     assert_eq!(packet.header, 52 + 12 + 8 + 8);
 }
 
-/// A control message preserves its bytes, and any packet its path.
+/// A control message preserves its bytes, and any packet preserves its path.
 #[test]
 fn control_message_keeps_bytes_and_path() {
     let bytes: Vec<u8> = (1..=ControlMessage::MAX_BYTES as u8).collect();

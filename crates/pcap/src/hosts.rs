@@ -19,7 +19,7 @@ const MAX_SCALE: u8 = 14;
 /// Flows listed in the description of an interface.
 const LISTED: usize = 8;
 
-/// One end of a flow.
+/// One endpoint of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     /// Number of its interface.

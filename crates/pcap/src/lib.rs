@@ -14,8 +14,9 @@
 //!   numbers start at a random number for each direction of a flow and wrap at 32 bits. All checksums are valid; the payload of TCP is zero.
 //! * A SYN carries the options that a connection has in force (maximum segment size, SACK permitted, window
 //!   scale, timestamps) in up to eight bytes more than the simulated packet takes on a link.
-//! * TCP options of other kinds (multipath, rates) have the experimental kind 253 (RFC 6994), their size and their raw
-//!   fields. They are left out where TCP's 40 bytes of options are full, and where they take no additional bytes.
+//! * TCP options of other kinds (multipath, rates) have the experimental kind 253 (RFC 6994), their size and
+//!   their raw fields. They are omitted if TCP's 40 bytes of options are full, or if they take no bytes on a
+//!   link.
 //! * A control message is a UDP datagram between the ports of its flow. A message from a node has the address of the
 //!   flow's receiver.
 //!
@@ -43,12 +44,12 @@ const BUFFER: usize = 256 << 10;
 /// Hosts that record their packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ends {
-    /// At both ends: packets that arrive appear twice.
+    /// Senders and receivers: packets that arrive appear twice.
     Both,
-    /// At the senders of data.
+    /// The senders of data.
     #[default]
     Senders,
-    /// At the receivers of data.
+    /// The receivers of data.
     Receivers,
 }
 
@@ -65,7 +66,7 @@ impl Ends {
 /// Contents of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Hosts.
+    /// The hosts that record.
     pub ends: Ends,
     /// Number of bytes kept of each packet; `None` keeps all. Lengths in headers and the recorded original length
     /// remain those of the whole packet.
@@ -109,7 +110,7 @@ impl Capture {
         self.failed.is_some()
     }
 
-    /// Writes the remaining packets. An unfinished capture lacks the last packets.
+    /// Writes the remaining packets. An unfinished capture lacks its last packets.
     ///
     /// # Errors
     /// The first write error; the file then ends with the last whole packet before it.
@@ -123,7 +124,7 @@ impl Capture {
             match self.file.write_all(&self.buffer) {
                 Ok(()) => self.written += self.buffer.len() as u64,
                 Err(error) => {
-                    // Readers report a file that ends within a block. Pipes cannot be cut.
+                    // Readers report an error for a file that ends within a block. Pipes cannot be truncated.
                     let _ = self.file.set_len(self.written);
                     self.failed = Some(error);
                 }

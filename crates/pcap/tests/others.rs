@@ -14,7 +14,7 @@ fn text(scheme: &str, more: &str) -> String {
     )
 }
 
-/// A DCCP packet has protocol 33, the ports of its flow, a valid checksum, and the bytes of the endpoints.
+/// A DCCP packet has protocol 33, the ports of its flow, a valid checksum, and the bytes that the endpoints exchanged.
 #[test]
 fn datagrams_are_dccp_with_valid_checksums() {
     let (result, interfaces, frames) = captured("dccp", &text("ccid2", "stop = \"2s\""), BOTH);
@@ -38,8 +38,8 @@ fn datagrams_are_dccp_with_valid_checksums() {
     }
 }
 
-/// Subflows have separate ports, and their packets an experimental option with the 20 bytes of the mapping and the data
-/// sequence number. A full packet keeps its 1500 bytes.
+/// Subflows have separate ports, and their packets carry an experimental option with the 20 bytes of the
+/// mapping and the data sequence number. A full packet keeps its 1500 bytes.
 #[test]
 fn mapping_is_an_experimental_option_of_its_size() {
     let (_, _, frames) = captured("subflows", &text("lia", "subflows = 2\nsize = \"300kB\""), BOTH);

@@ -44,13 +44,13 @@ fn capture_of_a_file_has_the_packets_of_the_run() {
     let [sent, acks] = [false, true].map(|inbound| segments(&frames, 0, inbound));
     let [answers, arrived] = [false, true].map(|inbound| segments(&frames, 1, inbound));
 
-    // 52 simulated bytes at 20 Mbit/s, then half the round trip; the answer likewise.
+    // The SYN takes the time of 52 simulated bytes at 20 Mbit/s, then half the round trip; so does the SYN-ACK.
     let (syn, syn_ack) = (&sent[0], &answers[0]);
     assert_eq!((syn.0, arrived[0].0, acks[0].0), (0, 20_020_800, 40_041_600));
     assert!(syn.1.flags == SYN && syn_ack.1.flags == SYN | ACK);
     for (_, opening) in [syn, syn_ack] {
         assert_eq!(opening.options.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [2, 4, 8, 3]);
-        // 1448 and timestamps; 64 MiB in 16 bits.
+        // MSS: 1448 bytes of payload and 12 of timestamps. Scale 11: a window of 64 MiB fits 16 bits.
         assert_eq!((opening.option(2), opening.option(3)), (Some(&1460u16.to_be_bytes()[..]), Some(&[11][..])));
     }
     let (isn, peer) = (syn.1.seq, syn_ack.1.seq);
@@ -84,7 +84,7 @@ fn capture_of_a_file_has_the_packets_of_the_run() {
         let covered = ack.ack.wrapping_sub(isn);
         assert!((2..=FILE + 2).contains(&covered) && ack.payload == 0);
         assert!(sent_times.contains(&u32_be(&ack.option(8).expect("timestamps")[4..])));
-        // Of 64 MiB at most 60 kB wait, in units of 2 kB; rounded up.
+        // At most 60 kB of the 64 MiB window are occupied. The field has units of 2 kB, rounded up.
         assert!((32_738..=32_768).contains(&ack.window), "{}", ack.window);
         for edges in ack.option(5).unwrap_or_default().chunks(8) {
             let [left, right] = [&edges[..4], &edges[4..]].map(|edge| u32_be(edge).wrapping_sub(isn));
@@ -152,7 +152,7 @@ fn snapshot_keeps_headers_and_original_lengths() {
     assert_eq!(arrived + result.links[0].drops, result.counters().data_packets_sent + 2);
 }
 
-/// Without room for options in the header, and without SACK, packets carry none.
+/// Without space for options in the header, and without SACK, packets after the SYN carry no options.
 #[test]
 fn short_headers_have_no_options() {
     let more = "[tcp]\nsack = false\nheader_bytes = 40";

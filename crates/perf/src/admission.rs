@@ -1,9 +1,10 @@
 //! Admission to a server of tests: bounds on handshakes and tests.
 //!
-//! * One handshake at a time from an unproven address. While it is pending, others prove theirs by a Retry packet (RFC
-//!   9000 section 8.1.2), which costs the server no state and is shorter than the packet that it answers.
-//! * [`PENDING`] connections without a request for a test.
-//! * A number of tests, and of connections per address (of IPv6, per 64-bit prefix).
+//! * At most one pending handshake from an unproven address. Meanwhile other addresses are proven by a Retry
+//!   packet (RFC 9000 section 8.1.2), which costs the server no state and is shorter than the packet that it
+//!   answers.
+//! * At most [`PENDING`] connections without a request for a test.
+//! * A limit of tests, and of connections per address (for IPv6, per 64-bit prefix).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -58,7 +59,7 @@ pub(super) struct Place {
 }
 
 impl Admission {
-    /// Slots for this many tests, and for this many connections of an address.
+    /// Slots for this many tests, and for this many connections from one address.
     pub(super) fn new(tests: usize, per_address: usize) -> Arc<Self> {
         Arc::new(Self { occupied: Mutex::default(), tests, per_address })
     }
@@ -67,7 +68,7 @@ impl Admission {
         self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides about the first packet of a connection; `proven` if a token proves its address.
+    /// Decides about the first packet of a connection; `proven` if a token proves the client's address.
     pub(super) fn arrival(self: &Arc<Self>, address: IpAddr, proven: bool) -> Arrival {
         let address = prefix(address);
         let stage = if proven { Stage::Pending } else { Stage::Unproven };
@@ -100,7 +101,7 @@ impl Place {
         self.stage == Stage::Unproven
     }
 
-    /// The handshake is complete, which proves the address.
+    /// Records that the handshake is complete, which proves the address.
     ///
     /// # Errors
     /// The reason why no slot is free.
@@ -118,7 +119,7 @@ impl Place {
         Ok(())
     }
 
-    /// The connection has asked for a test.
+    /// Records that the connection has requested a test.
     ///
     /// # Errors
     /// The reason why no slot is free.
@@ -153,7 +154,7 @@ impl Drop for Place {
     }
 }
 
-/// An address, or its 64-bit prefix for IPv6: one host may have the whole prefix.
+/// An address, or for IPv6 its 64-bit prefix, because one host may own the whole prefix.
 fn prefix(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(whole) => IpAddr::V6((u128::from(whole) >> 64 << 64).into()),
@@ -176,7 +177,8 @@ mod tests {
         [192, 0, 2, last].into()
     }
 
-    /// One unproven handshake at a time: others get a Retry, and with a proven address a slot.
+    /// Only one handshake of an unproven address is pending at a time: other clients get a Retry, and a slot
+    /// once proven.
     #[test]
     fn unproven_handshakes_cost_one_place() {
         let admission = Admission::new(8, 4);
@@ -211,7 +213,7 @@ mod tests {
         assert!(occupied.by_address.is_empty(), "{occupied:?}");
     }
 
-    /// The IPv6 addresses of a prefix count as one, and an IPv4 address in IPv6 is that address.
+    /// IPv6 addresses with a common prefix count as one, and an IPv4-mapped IPv6 address counts as the IPv4 address.
     #[test]
     fn prefixes_of_ipv6_count_as_one_address() {
         let parsed = |text: &str| prefix(text.parse().expect("an address"));

@@ -20,8 +20,8 @@ use super::{
 /// Runs one test and returns its result.
 ///
 /// # Errors
-/// If the settings are refused, the server is unreachable or not trusted, or the connection fails. The caller receives
-/// the result of a test that has begun first.
+/// If the settings are refused, the server is unreachable or not trusted, or the connection fails. If the test
+/// moved data, the caller receives its result before the error.
 pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Result<Summary, PerfError> {
     let Request { reverse, streams, duration, .. } = *request;
     let mut asked = Asked { reverse, streams, duration, named: true };
@@ -56,7 +56,8 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
     })
 }
 
-/// The server name of the handshake. If trust does not depend on it, `localhost` replaces an impossible name.
+/// The server name of the handshake: the requested name, or `localhost` if no certificate can have that name
+/// and trust does not depend on it.
 fn server_name(request: &Request) -> Result<&str, PerfError> {
     match (ServerName::try_from(request.name.as_str()), &request.trust) {
         (Ok(_), _) => Ok(&request.name),
@@ -68,7 +69,7 @@ fn server_name(request: &Request) -> Result<&str, PerfError> {
     }
 }
 
-/// The result of `work`, unless it takes too long or the caller stops.
+/// Returns the result of `work`, unless `work` takes too long or the caller stops.
 async fn bounded<T>(work: impl Future<Output = T>, caller: &dyn Caller) -> Result<T, String> {
     let mut work = std::pin::pin!(work);
     let begun = std::time::Instant::now();

@@ -4,7 +4,7 @@
 //!
 //! | message | writer | bytes |
 //! |---|---|---|
-//! | request | client, first | version, 1 if the server sends, streams (2), four of zero, duration in ms (8) |
+//! | request | client, first | version, 1 if the server sends, streams (2), four zero bytes, duration in ms (8) |
 //! | scheme (version 3) | sender, first after the request | length, name of its scheme in ASCII |
 //! | report | receiver, every [`TICK`] and at the end | time since the first byte in µs (8), streams that follow (2), for each its index (2) and the bytes read so far (8) |
 //! | result | sender, at the end | time in µs (8), packets lost (8), for each stream the bytes that reports have confirmed (8) |
@@ -23,7 +23,7 @@ use super::{MAX_DURATION, MAX_STREAMS, tls};
 
 /// Bytes of a request.
 pub(super) const REQUEST: usize = 16;
-/// Versions of requests: that of ALPN `narrows-perf/3`, and the one before, in which no end states its scheme.
+/// Versions of requests: that of ALPN `narrows-perf/3`, and the previous version, in which no sender states its scheme.
 const VERSION: u8 = 3;
 const NAMELESS: u8 = 2;
 /// Longest name of a scheme, in bytes.
@@ -40,26 +40,26 @@ pub(super) struct Asked {
     pub(super) reverse: bool,
     pub(super) streams: u16,
     pub(super) duration: Duration,
-    /// The sender states its scheme.
+    /// Whether the sender states its scheme.
     pub(super) named: bool,
 }
 
-/// Whether the ends of a connection have agreed on the version in which the sender states its scheme.
+/// Whether both endpoints of a connection agreed on the version in which the sender states its scheme.
 pub(super) fn is_named(connection: &Connection) -> bool {
     let agreed = connection.handshake_data().and_then(|data| data.downcast::<HandshakeData>().ok());
     agreed.is_some_and(|data| data.protocol.as_deref() == Some(tls::ALPN))
 }
 
-/// The message with the sender's scheme.
+/// Encodes the message with the sender's scheme.
 pub(super) fn encode_scheme(name: &str) -> Vec<u8> {
     let name = &name.as_bytes()[..name.len().min(NAME)];
     [&[name.len() as u8], name].concat()
 }
 
-/// Reads the other end's scheme.
+/// Reads the name of the peer's scheme.
 ///
 /// # Errors
-/// If the stream ends early, or its bytes are no name.
+/// If the stream ends early, or its bytes are not a valid name.
 pub(super) async fn read_scheme(receive: &mut RecvStream) -> Result<String, String> {
     let (mut length, mut name) = ([0], [0; NAME]);
     receive.read_exact(&mut length).await.map_err(|error| error.to_string())?;
@@ -84,7 +84,7 @@ impl Asked {
         bytes
     }
 
-    /// The request; an error names what is accepted.
+    /// Decodes a request; an error names the accepted values.
     pub(super) fn decode(bytes: &[u8; REQUEST], longest: Duration) -> Result<Self, String> {
         if ![VERSION, NAMELESS].contains(&bytes[0]) || bytes[1] > 1 {
             return Err("this is no request of narrows perf, or one of another version".to_owned());
@@ -134,10 +134,10 @@ impl Counts {
     }
 }
 
-/// One end's counts of a test.
+/// The counts of a test at one endpoint.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tally {
-    /// Its time in seconds.
+    /// Duration in seconds.
     pub seconds: f64,
     /// Bytes of payload by stream.
     pub streams: Vec<u64>,
@@ -160,10 +160,10 @@ impl Tally {
         bytes
     }
 
-    /// Reads the result of a sender, with `received` bytes read by stream.
+    /// Reads the result of a sender; `received` has the bytes read from each stream.
     ///
     /// # Errors
-    /// If the stream ends early; the inner one if the result is impossible.
+    /// The outer error if the stream ends early, the inner one if the result is impossible.
     pub(super) async fn read(
         receive: &mut RecvStream,
         received: &[u64],
@@ -178,7 +178,7 @@ impl Tally {
         Ok(tally.check(received, longest).map(|()| tally))
     }
 
-    /// Whether a sender can have counted this: its confirmed bytes have arrived, within the time of a test.
+    /// Checks that the sender's counts are possible: its confirmed bytes have arrived, within the time of a test.
     fn check(&self, received: &[u64], longest: Duration) -> Result<(), String> {
         for (index, (sent, received)) in self.streams.iter().zip(received).enumerate() {
             if sent > received {
@@ -202,7 +202,7 @@ impl Tally {
     }
 }
 
-/// Whether a test may take the peer's time.
+/// Checks that a test may take as long as the peer reports.
 fn check_time(seconds: f64, longest: Duration) -> Result<(), String> {
     let most = longest.as_secs_f64();
     if seconds > most {
@@ -219,8 +219,8 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_be_bytes)
 }
 
-/// Writes the reports of a receiver. A report that the peer does not accept yet delays the next; the buffer does not
-/// grow.
+/// Writes the reports of a receiver. While the peer accepts no data, the unsent report delays the next, so the
+/// buffer does not grow.
 pub(super) struct Reports {
     send: SendStream,
     reported: Vec<u64>,
@@ -266,13 +266,13 @@ impl Reports {
         Ok(self.send.finish()?)
     }
 
-    /// Waits until the peer has the last report.
+    /// Waits until the peer has received the last report.
     pub(super) async fn taken(&self) -> Result<(), StoppedError> {
         self.send.stopped().await.map(|_| ())
     }
 }
 
-/// Delivered data according to reports.
+/// Delivered data according to the receiver's reports.
 #[derive(Debug)]
 pub(super) struct Delivered {
     pub(super) counts: Arc<Counts>,
@@ -284,7 +284,7 @@ impl Delivered {
         Arc::new(Self { counts: Counts::new(streams), micros: AtomicU64::new(0) })
     }
 
-    /// The receiver's tally by its last report.
+    /// The receiver's tally according to its last report.
     pub(super) fn tally(&self) -> Tally {
         let seconds = self.micros.load(Ordering::Relaxed) as f64 / 1e6;
         Tally { seconds, streams: self.counts.all(), lost: None }
@@ -293,7 +293,7 @@ impl Delivered {
     /// Reads reports to their end.
     ///
     /// # Errors
-    /// If the connection ends early, or a report is impossible.
+    /// If the connection ends early, or a report has an impossible count or time.
     pub(super) async fn follow(
         &self,
         mut receive: RecvStream,
@@ -341,7 +341,7 @@ mod tests {
 
     const DAY: Duration = MAX_DURATION;
 
-    /// A request survives its codec; foreign and excessive ones are refused with the accepted values.
+    /// A request survives encoding and decoding; malformed and excessive requests are refused with the accepted values.
     #[test]
     fn requests_are_checked() {
         let asked = Asked { reverse: true, streams: 4, duration: Duration::from_secs(10), named: true };
@@ -362,7 +362,7 @@ mod tests {
         assert!(Asked::decode(&Asked { duration: DAY * 2, ..asked }.encode(), DAY * 9).is_err());
     }
 
-    /// A sender's result has at most the arrived bytes, and a possible time and loss count.
+    /// A result is refused if its bytes exceed the arrived bytes, or its time or loss count is impossible.
     #[test]
     fn false_results_are_refused() {
         let longest = Duration::from_secs(20);
@@ -385,7 +385,8 @@ mod tests {
         }
     }
 
-    /// Reports only grow, name existing streams, and never exceed the bytes written.
+    /// A report is refused if a count shrinks or exceeds the bytes written, or if it names a stream that does
+    /// not exist.
     #[test]
     fn false_reports_are_refused() {
         let (delivered, written) = (Delivered::new(2), Counts::new(2));

@@ -9,8 +9,8 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 /// A UDP socket at this address; an IPv6 socket serves both families.
 ///
-/// Its buffers are as large as the system allows, up to [`SYSTEM_BUFFER`]: a sender with a larger window overflows
-/// Linux's default of 208 KiB whenever the receiver is late.
+/// Its buffers are as large as the system allows, up to [`SYSTEM_BUFFER`]: a sender whose window exceeds
+/// Linux's default of 208 KiB overflows that default whenever the receiver is delayed.
 fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
     let family = if at.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
@@ -61,7 +61,7 @@ mod tests {
         let most: usize = most.trim().parse().expect("a number");
         let own = socket((Ipv4Addr::LOCALHOST, 0).into()).expect("a socket");
         let size = sockopt::socket_recv_buffer_size(&own).expect("a size");
-        // Linux counts its own overhead, as much again.
+        // Linux doubles the requested size to account for its overhead.
         assert_eq!(size, 2 * most.min(SYSTEM_BUFFER), "the default is {default}");
     }
 

@@ -41,11 +41,11 @@ pub use control::Tally;
 pub use server::run as server;
 pub use tls::{ALPN, Identity, Trust};
 
-/// Longest interval between checks for a stop, and shortest between reports of a receiver.
+/// Longest interval between checks for a stop, and shortest interval between reports of a receiver.
 const TICK: Duration = Duration::from_millis(20);
 /// Time for a handshake, and for the rest of a test beyond its duration.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Silence after which a connection, or a test without progress, is given up.
+/// Time without a packet after which a connection is closed, and without progress after which a test ends.
 const SILENCE: Duration = Duration::from_secs(15);
 /// Most streams of a test, and its longest duration.
 pub const MAX_STREAMS: u16 = 128;
@@ -63,7 +63,7 @@ const SEND_WINDOW: u64 = 64 << 10;
 const BUSY: u32 = 2;
 /// See [`BUSY`].
 const INVALID: u32 = 1;
-/// Prefix of noq's own controllers.
+/// Prefix that selects noq's own controllers.
 const OWN: &str = "noq:";
 
 /// The reason why a test failed.
@@ -84,19 +84,20 @@ pub enum PerfError {
 
 impl PerfError {
     fn failed(step: impl Into<String>, reason: impl std::fmt::Display) -> Self {
-        // The peer states some reasons.
+        // The reason may be text of the peer: escape it.
         Self::Failed { step: step.into(), reason: shown(&reason.to_string()) }
     }
 }
 
-/// Settings of both ends.
+/// Settings common to client and server.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The address to listen at, or to connect to.
     pub address: SocketAddr,
-    /// The scheme of what this end sends, by name and parameters; with the prefix `noq:`, one of noq's own.
+    /// The scheme for the data that this endpoint sends: name and parameters, or with the prefix `noq:` one of
+    /// noq's own.
     pub scheme: String,
-    /// Values of its parameters, by name.
+    /// Values of the scheme's parameters, by name.
     pub params: Vec<(String, String)>,
     /// Interval between reports.
     pub interval: Duration,
@@ -109,7 +110,7 @@ pub struct Request {
     pub duration: Duration,
     /// Parallel streams.
     pub streams: u16,
-    /// The server sends.
+    /// Whether the server sends.
     pub reverse: bool,
     /// The name in the server's certificate.
     pub name: String,
@@ -120,17 +121,17 @@ pub struct Request {
 /// Settings of a server.
 #[derive(Clone, Debug)]
 pub struct Service {
-    /// Its certificate; `None`: a self-made one.
+    /// The server's certificate and key; `None`: a self-signed certificate.
     pub identity: Option<Identity>,
     /// Serve one test, then end.
     pub once: bool,
     /// End after this time.
     pub duration: Option<Duration>,
-    /// Tests at a time; others are refused.
+    /// Maximum number of simultaneous tests; further ones are refused.
     pub connections: usize,
-    /// Connections at a time of one address.
+    /// Maximum number of simultaneous connections from one address.
     pub per_address: usize,
-    /// The longest test that a client may ask for.
+    /// The longest test that a client may request.
     pub longest: Duration,
 }
 
@@ -149,9 +150,9 @@ pub struct Interval {
     pub end_s: f64,
     /// Payload bytes that the receiver has read; at the sender, according to its reports.
     pub bytes: u64,
-    /// The same by stream.
+    /// `bytes` by stream.
     pub streams: Vec<u64>,
-    /// The same per time.
+    /// `bytes` per time.
     pub mbit_s: f64,
     /// Smoothed RTT at the end.
     pub rtt_ms: Option<f64>,
@@ -204,7 +205,7 @@ pub struct Summary {
     pub sent: Option<Tally>,
     /// The receiver's tally: bytes that it has read, and its time since the first byte; `None` without a report.
     pub received: Option<Tally>,
-    /// Whether the test ended as asked.
+    /// Whether the test ended as requested.
     pub complete: bool,
     /// The failure of the test.
     pub failure: Option<String>,
@@ -216,7 +217,7 @@ pub struct Summary {
 pub enum Event {
     /// The server listens.
     Listening {
-        /// Where.
+        /// The server's address.
         address: String,
         /// SHA-256 of the certificate.
         fingerprint: String,
@@ -242,10 +243,10 @@ pub trait Caller: Send + Sync {
     fn event(&self, event: &Event);
 }
 
-/// The controller of these settings.
+/// The factory of the controller that the settings name.
 ///
 /// # Errors
-/// If there is none of that name, or a parameter is refused.
+/// If no controller has the name, or a parameter is refused.
 pub fn controller(settings: &Settings) -> Result<Factory, PerfError> {
     let refused = |reason: &dyn std::fmt::Display| PerfError::Refused(format!("scheme: {reason}"));
     if let Some(own) = settings.scheme.strip_prefix(OWN) {
@@ -269,7 +270,8 @@ fn block_on<T>(work: impl Future<Output = Result<T, PerfError>>) -> Result<T, Pe
     runtime.map_err(|error| PerfError::failed("start", error))?.block_on(work)
 }
 
-/// The transport of an end with a receive window of `window` bytes, `early` of them at the start.
+/// The transport settings of an endpoint: a receive window of `window` bytes per stream, and at first `early`
+/// bytes in total.
 fn transport(settings: &Settings, window: u64, early: u32) -> Result<Arc<TransportConfig>, PerfError> {
     let range = |_| PerfError::failed("set the transport", "a value out of range");
     let mut config = TransportConfig::default();
@@ -308,7 +310,7 @@ fn explained(connection: &Connection, error: &dyn std::fmt::Display) -> String {
     connection.close_reason().map_or_else(|| error.to_string(), |reason| ended(&reason))
 }
 
-/// The other end, or the path to it, has failed.
+/// The failure of a test whose peer, or the path to it, has failed.
 fn unanswered(silence: Duration) -> String {
     format!("the other end does not answer: nothing has arrived from it for {} s", silence.as_secs())
 }

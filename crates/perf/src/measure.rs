@@ -21,7 +21,8 @@ pub(super) struct Test<'a> {
 }
 
 impl Test<'_> {
-    /// Longest time that the peer may report: each end waits [`PATIENCE`] for the other before and after.
+    /// Longest time that the peer may report: each endpoint waits up to [`PATIENCE`] for the other, before and
+    /// after the data.
     pub(super) fn longest(&self) -> Duration {
         self.asked.duration + 2 * PATIENCE
     }
@@ -31,7 +32,7 @@ impl Test<'_> {
 pub(super) fn measure(connection: &Connection, sends: bool) -> Interval {
     let mut now = Interval { peer: peer(connection), sends, ..Interval::default() };
     if let Some(path) = connection.path_stats(PathId::ZERO) {
-        // Lost MTU probes are no losses of the path.
+        // Lost MTU probes do not count as losses of the path.
         now.lost = path.lost_packets.saturating_sub(path.lost_plpmtud_probes);
         now.packets = path.sent_packets.saturating_sub(path.sent_plpmtud_probes);
         now.mtu_bytes = path.current_mtu;
@@ -68,7 +69,7 @@ struct Silence {
 }
 
 impl Silence {
-    /// The time without a datagram, from the number of those that have arrived.
+    /// Returns the time since the last datagram; `datagrams` have arrived so far.
     fn since(&mut self, datagrams: u64, now: Duration) -> Duration {
         if datagrams != self.datagrams {
             *self = Self { datagrams, at: now };
@@ -111,7 +112,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// The failure of a test whose other end has sent no packet for longer than `limit`, at this time.
+    /// The failure of the test if, at `time`, the peer has sent no packet for longer than `limit`.
     pub(super) fn unanswered(&mut self, time: Duration, limit: Duration) -> Option<String> {
         (self.silence.since(arrived(self.connection), time) > limit).then(|| unanswered(limit))
     }
@@ -171,7 +172,7 @@ fn since(before: &Interval, now: &Interval) -> Interval {
 mod tests {
     use super::*;
 
-    /// The silence of the other end begins with its last datagram, and any datagram ends it.
+    /// The peer's silence begins with its last datagram, and any datagram ends it.
     #[test]
     fn silence_is_the_time_since_the_last_datagram() {
         let (mut silence, second) = (Silence::default(), Duration::from_secs(1));

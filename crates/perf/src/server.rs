@@ -25,7 +25,7 @@ const INCOMING: usize = 1 << 12;
 const INCOMING_BYTES: u64 = 1 << 20;
 /// Time for running tests to report when the server is stopped.
 const FAREWELL: Duration = Duration::from_secs(3);
-/// Warnings about connections per [`WARNING_TIME`]; others are counted.
+/// Warnings about connections per [`WARNING_TIME`]; further warnings are only counted.
 const WARNINGS: u64 = 10;
 /// See [`WARNINGS`].
 const WARNING_TIME: Duration = Duration::from_secs(10);
@@ -73,7 +73,7 @@ pub fn run(settings: &Settings, service: &Service, caller: &Arc<dyn Caller>) -> 
             };
             match admission.arrival(incoming.remote_address().ip(), incoming.remote_address_validated()) {
                 Arrival::Accepted(place) => _ = work.spawn(Arc::clone(&server).serve(incoming, place)),
-                // Only proven addresses may not get a Retry, so this always sends one.
+                // Only connections with a proven address cannot get a Retry, so this always sends one.
                 Arrival::Retry => _ = incoming.retry(),
                 Arrival::Refused(reason) => {
                     server.warn(format!("{}: refused: {reason}", incoming.remote_address()));
@@ -109,8 +109,8 @@ impl Server {
         let from = incoming.remote_address();
         let connection = match within(incoming).await {
             Ok(Ok(connection)) => connection,
-            // First packets may be spoofed, so their silence is no news; a peer that ends a handshake states the
-            // reason.
+            // First packets may be spoofed, so a handshake that times out is not worth a warning; a peer that
+            // ends a handshake states the reason.
             Ok(Err(ConnectionError::TimedOut)) | Err(_) if place.is_unproven() => return false,
             Ok(Err(error)) => {
                 self.warn(format!("{from}: the handshake failed: {}", ended(&error)));
@@ -194,7 +194,7 @@ impl Server {
             caller: self.caller.as_ref(),
         };
         let Moved { total, sent, received, complete, failure } = transfer::run(&test, send, receive).await;
-        // The client closes when it has heard everything.
+        // The client closes the connection once it has received everything.
         let patience = if complete { PATIENCE } else { PATIENCE / 10 };
         if tokio::time::timeout(patience, connection.closed()).await.is_err() {
             connection.close(0_u32.into(), failure.as_deref().unwrap_or("the test has ended").as_bytes());

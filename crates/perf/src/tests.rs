@@ -115,8 +115,8 @@ fn ended(events: &[Event]) -> Vec<Summary> {
     events.iter().filter_map(summary).collect()
 }
 
-/// In both directions, both ends have the sender's scheme and both tallies, the intervals sum to the total, and no
-/// sender counts bytes that the receiver has not read.
+/// In both directions, both endpoints have the sender's scheme and both tallies, the intervals sum to the
+/// total, and no sender counts bytes that the receiver has not read.
 #[test]
 #[ignore = "real time: `make test`"]
 fn both_directions_agree_on_the_bytes() {
@@ -154,7 +154,7 @@ fn both_directions_agree_on_the_bytes() {
     assert!(both.len() == 2 && both.iter().all(|summary| summary.complete), "{seen:?}");
 }
 
-/// A sender on a slow path counts arrived bytes, not buffered ones, ends in time and leaves no rest.
+/// A slow sender counts arrived bytes, not buffered ones, and ends in time without draining its buffer.
 #[test]
 #[ignore = "real time: `make test`"]
 fn slow_sender_counts_what_arrives() {
@@ -165,7 +165,7 @@ fn slow_sender_counts_what_arrives() {
             let summary = client(&settings(address, "fixed:rate=2mbit"), &request, caller.as_ref()).expect("it runs");
             assert!(summary.complete, "{summary:?}");
             for tally in [summary.sent, summary.received].map(|tally| tally.expect("said")) {
-                // A late timer may make up for its delay, by the pacer's burst of 10 packets.
+                // After a late timer the pacer may catch up with a burst of 10 packets.
                 let most = 0.25e6 * tally.seconds + 10.0 * 1452.0;
                 assert!((1.0..most).contains(&(tally.bytes() as f64)), "{tally:?} of {most} bytes");
             }
@@ -198,7 +198,7 @@ fn wrong_settings_are_refused() {
     });
 }
 
-/// A client that is stopped, in either direction, ends at once with the result so far, and the server goes on.
+/// A client that is stopped, in either direction, ends immediately with the result so far, and the server continues.
 #[test]
 #[ignore = "real time: `make test`"]
 fn stopped_client_ends_with_its_result() {

@@ -1,4 +1,4 @@
-//! Certificates of throughput tests: self-made ones for a first try, and real ones.
+//! Certificates of throughput tests: self-signed ones for a first try, and real ones.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -62,7 +62,7 @@ fn unreadable(path: &Path, error: impl std::fmt::Display) -> PerfError {
 
 type Chain = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// The server's certificate and key; a self-made pair without files.
+/// The server's certificate and key; without files, a self-signed pair.
 pub(super) fn identity(files: Option<&Identity>) -> Result<Chain, PerfError> {
     let Some(files) = files else {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(failed)?;

@@ -1,8 +1,8 @@
-//! The data of a test: both ends of its streams.
+//! Data transfer of a test: the sender and the receiver of its streams.
 //!
-//! Both ends count the bytes that the receiver has read, which the sender learns from reports on the control stream
-//! ([`super::control`]); buffered or lost data counts nowhere. When the time is over, the sender resets its streams, so
-//! that no queue has to drain, and the receiver's last report has the arrived bytes.
+//! Both endpoints count the bytes that the receiver has read. The sender learns them from reports on the
+//! control stream ([`super::control`]); buffered or lost data is not counted. When the time is over, the sender
+//! resets its streams, so that no queue has to drain, and the receiver's last report states the arrived bytes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use super::control::{Counts, Delivered, Reports, Tally};
 use super::measure::{Reporter, Test};
 use super::{Interval, PATIENCE, SEND_WINDOW, SILENCE, TICK, WINDOW, explained};
 
-/// Bytes per write of a single stream, and of one of several, which take turns.
+/// Bytes per write: to a single stream, and to each of several streams, which take turns.
 const CHUNK: usize = 256 << 10;
 const TURN: usize = 16 << 10;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
@@ -30,10 +30,10 @@ const STOPPED: u32 = 1;
 /// Time for the last messages of a stopped test.
 const BRIEF: Duration = Duration::from_secs(1);
 
-/// The failure of an end whose caller did not stop the test.
+/// Reported by an endpoint whose peer stopped the test, but whose caller did not.
 const INTERRUPTED: &str = "the other end stopped the test";
 
-/// Whether the peer has closed the connection in order.
+/// Whether the peer has closed the connection without an error.
 fn finished(connection: &Connection) -> bool {
     matches!(connection.close_reason(), Some(ConnectionError::ApplicationClosed(close)) if close.error_code == 0_u32.into())
 }
@@ -46,7 +46,7 @@ pub(super) struct Moved {
     pub(super) received: Option<Tally>,
     /// The test ended as requested.
     pub(super) complete: bool,
-    /// Its failure.
+    /// The failure of the test.
     pub(super) failure: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn run(test: &Test<'_>, send: SendStream, receive: RecvStream) 
     if test.sends { sender(test, send, receive).await } else { receiver(test, send, receive).await }
 }
 
-/// The last progress of a test, which ends without any for [`SILENCE`].
+/// The last progress of a test; a test without progress for [`SILENCE`] ends.
 struct Watch {
     bytes: u64,
     at: Instant,
@@ -77,9 +77,9 @@ impl Watch {
 /// Shared state of a sender's tasks.
 #[derive(Debug, Default)]
 struct Shared {
-    /// No more data is written.
+    /// Whether the sender writes no more data.
     over: AtomicBool,
-    /// The receiver has stopped the streams.
+    /// Whether the receiver has stopped the streams.
     stopped: AtomicBool,
     followed: AtomicBool,
     failure: Mutex<Option<String>>,
@@ -106,7 +106,7 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
     let mut reporter = Reporter::new(test, Arc::clone(&delivered.counts));
     let begun = Instant::now();
     let end = begun + test.asked.duration;
-    // Dropping it aborts the tasks.
+    // Dropping the set aborts the tasks.
     let mut tasks = JoinSet::new();
     let (connection, counts, flags) = (test.connection.clone(), Arc::clone(&written), Arc::clone(&shared));
     tasks.spawn(async move {
@@ -157,7 +157,7 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
                 shared.fail(reason);
             }
         }
-        // A client closes after this, and the server needs the result.
+        // A client closes the connection after this, and the server needs the result first.
         let _ = control.stopped().await;
     };
     if tokio::time::timeout(patience, last).await.is_err() && ended {
@@ -211,7 +211,7 @@ async fn write(
     done
 }
 
-/// Lets noq buffer two congestion windows: enough to have data always, and little that waits.
+/// Lets noq buffer two congestion windows: enough to keep the sender busy, with little data waiting.
 fn widen(connection: &Connection, window: &mut u64) {
     let Some(path) = connection.path_stats(PathId::ZERO) else { return };
     let wanted = path.cwnd.saturating_mul(2).clamp(SEND_WINDOW, WINDOW);
@@ -242,7 +242,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
         Ok(None) => {}
         Err(reason) => failure = Some(reason),
     }
-    // Without the handshake, as the sender's time.
+    // The time excludes the handshake, as the sender's time does.
     let begun = Instant::now();
     let mut awaited = if tasks.is_empty() { 0 } else { usize::from(test.asked.streams) };
     for _ in 1..awaited {
@@ -280,7 +280,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
         }
     }
     let ended = awaited == 0 && !stopped && failure.is_none();
-    // A late reset, whose first copy was lost, is no part of the test; late data is.
+    // A reset that arrives late because its first copy was lost does not extend the test; late data does.
     let time = begun.elapsed();
     let last = (watch.bytes == count.sum()).then(|| watch.at.saturating_duration_since(begun));
     let time = if ended { time.min(last.unwrap_or(time).max(test.asked.duration)) } else { time };
@@ -296,7 +296,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
                 Err(reason) => false_result = Some(reason),
             }
         }
-        // A client closes after this, and the server needs the report.
+        // A client closes the connection after this, and the server needs the report first.
         told.is_ok() && (reports.taken().await.is_ok() || finished(connection))
     };
     match tokio::time::timeout(patience, exchange).await {
@@ -313,7 +313,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
     Moved { total, sent, received: Some(received), complete, failure }
 }
 
-/// The first stream, with which a test begins; `None` if the caller stops first.
+/// Waits for the first stream, with which a test begins; `None` if the caller stops first.
 async fn begin(test: &Test<'_>) -> Result<Option<RecvStream>, String> {
     let waiting = Instant::now();
     while !test.caller.stop() {
@@ -350,7 +350,7 @@ async fn read(mut stream: RecvStream, count: Arc<Counts>) -> Result<End, ReadErr
 mod tests {
     use super::*;
 
-    /// A test ends without a byte for longer than the limit, and any byte restarts the wait.
+    /// A test that gets no byte for longer than [`SILENCE`] counts as stalled; any byte restarts the wait.
     #[test]
     fn transfer_without_progress_is_stalled() {
         let begun = Instant::now();

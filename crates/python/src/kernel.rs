@@ -76,7 +76,8 @@ pub(crate) fn kernel_programs() -> Record<Vec<Value>> {
     Record(PROGRAMS.iter().map(row).collect())
 }
 
-/// Loads a program with these parameters, and registers its scheme until it is unloaded. Returns its name.
+/// Loads a program with these parameters and registers its scheme, until the program is unloaded. Returns the
+/// program's name.
 #[pyfunction]
 pub(crate) fn load_program(py: Python<'_>, name: &str, values: Vec<(String, String)>) -> PyResult<&'static str> {
     let program = Program::find(name).map_err(raised)?;
@@ -84,7 +85,7 @@ pub(crate) fn load_program(py: Python<'_>, name: &str, values: Vec<(String, Stri
     Ok(program.name)
 }
 
-/// Unregisters a program. Returns its name, and the number of connections that keep it until they end.
+/// Unregisters a program. Returns its name, and the number of connections that still use it until they end.
 #[pyfunction]
 pub(crate) fn unload_program(py: Python<'_>, name: &str) -> PyResult<(&'static str, u64)> {
     let program = Program::find(name).map_err(raised)?;

@@ -209,8 +209,7 @@ fn profiles() -> Record<Vec<Value>> {
     Record(scenario::profile::ALL.iter().map(describe).collect())
 }
 
-/// Radio path of a table with the keys of `radio` in a scenario: the texts of its capacity, loss and delay
-/// traces.
+/// Radio path of a table with the keys of `radio` in a scenario: the contents of its capacity, loss and delay traces.
 #[pyfunction]
 fn radio_trace(py: Python<'_>, text: &str, source: &str) -> PyResult<(String, String, String)> {
     let path = py.detach(|| scenario::radio_path(source, text).map_err(Box::new)).map_err(|e| refuse(py, &e))?;
@@ -274,11 +273,11 @@ fn resolved(py: Python<'_>, planned: &str, files: &Folder<'_>) -> PyResult<(Plan
     Ok((planned, plan))
 }
 
-/// Runs one planned run to its end without the GIL. With `trace_dir`, writes the
-/// trace configured by the scenario's `[trace]` there as Arrow streams. With `capture`, writes packets to this
-/// pcapng file: those at its ends (`both`, `senders` or `receivers`), with at most so many bytes of each. With `qlog`,
-/// writes events there as a JSON text sequence. `on`: where it runs: `sim`, `kernel`, `shim` for schemes of ours on the
-/// kernel's TCP, `quic`, or `noq` for its own controllers.
+/// Runs one planned run to its end without the GIL. With `trace_dir`, writes the trace configured by the
+/// scenario's `[trace]` there as Arrow streams. `capture` states a pcapng file, the hosts that record (`both`,
+/// `senders` or `receivers`), and the number of bytes to keep of each packet. With `qlog`, writes events there
+/// as a JSON text sequence. `on` is the backend: `sim`, `kernel`, `shim` for schemes of ours on the kernel's
+/// TCP, `quic`, or `noq` for noq's own controllers.
 #[pyfunction]
 #[pyo3(signature = (planned, directory=None, trace_dir=None, handle=None, capture=None, on="sim", outside=None, qlog=None))]
 #[allow(clippy::too_many_arguments)] // Python passes them by name
@@ -332,9 +331,9 @@ fn check_place(
     Err(KernelUnable::new_err(format!("--on {on} needs Linux")))
 }
 
-/// Runs a packetdrill script against the TCP endpoint, or on the kernel if its packets may be off by `lateness_ms` at
-/// least; the record has result, line, reason and the calls whose results were not compared. `directory` holds the shell
-/// scripts that it names.
+/// Runs a packetdrill script against the TCP endpoint or, with `lateness_ms`, on the kernel, where packets may
+/// be off by at least this time. The record has result, line, reason and the calls whose results were not
+/// compared. `directory` holds the shell scripts that the script names.
 #[pyfunction]
 #[pyo3(signature = (text, directory=None, lateness_ms=None))]
 fn packetdrill(

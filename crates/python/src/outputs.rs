@@ -10,7 +10,7 @@ use narrows_trace::qlog::Log;
 use pyo3::exceptions::{PyOSError, PyValueError};
 use pyo3::prelude::*;
 
-/// The observers that write them.
+/// The observers that write the files of a run.
 pub(crate) type Files = (Option<Recorder>, (Option<Capture>, Option<Log>));
 
 /// Files that a run writes.
@@ -25,7 +25,7 @@ pub(crate) struct Outputs<'a> {
     pub(crate) transport: Option<&'static str>,
 }
 
-/// An error and the file that it should name; errors of a trace already name theirs.
+/// An error and the file that its message should name; errors of a trace already name their file.
 pub(crate) type Named<'a> = (Option<&'a str>, io::Error);
 
 impl<'a> Outputs<'a> {
@@ -47,7 +47,7 @@ impl<'a> Outputs<'a> {
         Ok((recorder, (capture.transpose()?, qlog.transpose()?)))
     }
 
-    /// Finishes the files. After a cancellation this applies to capture and qlog, and to a trace only if it failed.
+    /// Finishes the files. After a cancellation, finishes capture and qlog, but a trace only if it has failed.
     pub(crate) fn close(&self, (recorder, (capture, qlog)): Files, ended: bool) -> PyResult<()> {
         let file = self.capture.map(|(file, _)| file);
         capture.map_or(Ok(()), Capture::finish).map_err(|error| file_error(file, &error))?;
@@ -75,7 +75,7 @@ pub(crate) fn contents(ends: &str, snap: Option<u32>) -> PyResult<Contents> {
     Ok(Contents { ends, snap })
 }
 
-/// A file error; one of a capture or qlog names the file.
+/// A file error; an error of a capture or qlog names the file.
 pub(crate) fn file_error(file: Option<&str>, error: &io::Error) -> PyErr {
     let text = error.to_string();
     let plain = text.split(" (os error").next().unwrap_or_default().to_owned();

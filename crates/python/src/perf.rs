@@ -36,9 +36,10 @@ fn settings(address: &str, scheme: String, params: Vec<(String, String)>, interv
     Ok(Settings { address, scheme, params, interval: seconds(interval_s)? })
 }
 
-/// Serves throughput tests at `address` until `handle` is cancelled, `duration_s` is over or, with `once`, a test is.
-/// `identity`: files of certificate and key. `connections`: tests at a time. `per_address`: connections of an address.
-/// `longest_s`: the longest test. `on_event` is called with records of `event`: listening, begun, interval, ended or warning.
+/// Serves throughput tests at `address` until `handle` is cancelled, `duration_s` is over or, with `once`, one
+/// test has ended. `identity`: files of certificate and key. `connections`: simultaneous tests. `per_address`:
+/// simultaneous connections from one address. `longest_s`: the longest test. `on_event` is called with records
+/// of `event`: listening, begun, interval, ended or warning.
 #[pyfunction]
 pub(crate) fn perf_server(
     py: Python<'_>,

@@ -1,4 +1,4 @@
-//! Records exchanged with Python: dictionaries and lists of texts, numbers, flags and further records.
+//! Records exchanged with Python: dictionaries and lists of strings, numbers, flags and further records.
 
 use std::fmt;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 
 use pyo3::prelude::*;
 
-/// Calls `run` without the GIL. It must often call its argument, which checks for signals.
+/// Calls `run` without the GIL. `run` must often call its argument, which checks for signals.
 ///
 /// # Errors
 /// The exception of a signal handler, such as `KeyboardInterrupt`.

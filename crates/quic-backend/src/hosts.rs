@@ -1,4 +1,4 @@
-//! The ends of all flows: one thread sends, one receives.
+//! The endpoints of all flows: one thread sends, one receives.
 
 use std::io;
 use std::sync::Arc;
@@ -26,14 +26,14 @@ const EVENTS: usize = 64;
 /// Longest wait between checks for the end of the run.
 const TICK: Duration = Duration::from_millis(20);
 
-/// An end with its application.
+/// An endpoint with its application.
 pub(super) trait Role {
     fn peer(&mut self) -> &mut Peer;
-    /// Time of the next step without a packet, except timers of the connection.
+    /// Time of the next step that needs no packet, except timers of the connection.
     fn due(&self) -> Nanos;
     /// Runs the application. Returns whether the connection may have something to send.
     fn act(&mut self, now: Nanos, at: Instant) -> Result<bool, HostError>;
-    /// Takes a change of the connection.
+    /// Handles a change of the connection.
     fn on_change(&mut self, now: Nanos, change: Change) -> Result<(), HostError>;
 }
 
@@ -46,9 +46,9 @@ pub(super) struct Sending {
     pub(super) app: App,
     pub(super) config: Option<ClientConfig>,
     pub(super) meter: Arc<Meter>,
-    /// Bytes that the connection may hold beyond those in flight.
+    /// Bytes that the connection may buffer beyond those in flight.
     pub(super) unsent: u64,
-    /// Interval between readings of the scheme's internals, and the next one.
+    /// Interval between readings of the scheme's internals, and the time of the next reading.
     pub(super) interval: Nanos,
     pub(super) reading: Nanos,
     pub(super) connected: bool,
@@ -80,7 +80,7 @@ impl Sending {
                     self.written += count as u64;
                     any = true;
                 }
-                Err(_) => break, // no room: an acknowledgement makes some
+                Err(_) => break, // full until an acknowledgement
             }
         }
         if self.app.is_finished() && self.written >= self.app.limit().as_u64() && !self.finished {
@@ -192,7 +192,7 @@ impl Role for Receiving {
     }
 }
 
-/// Serves all ends of one side until `over`.
+/// Serves all endpoints of one side until `over`.
 pub(super) fn serve<R: Role>(mut ends: Vec<R>, clock: Clock, over: &AtomicBool) -> Result<(), HostError> {
     exact_timers();
     let failed = |error: Errno| HostError::step("wait for packets", error.into());
@@ -227,7 +227,7 @@ pub(super) fn serve<R: Role>(mut ends: Vec<R>, clock: Clock, over: &AtomicBool) 
     Ok(())
 }
 
-/// Runs an end until it has nothing more to do.
+/// Runs an endpoint until it has nothing more to do.
 fn drive<R: Role>(end: &mut R, clock: Clock) -> Result<(), HostError> {
     let at = Instant::now();
     let now = clock.now();

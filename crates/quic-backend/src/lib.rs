@@ -1,13 +1,14 @@
-//! Scenarios on real QUIC: a connection of noq per flow, over UDP sockets, through the simulator's own network in real
-//! time. It needs no rights: the sockets are on loopback, or in network namespaces where this process may create them.
+//! Scenarios on real QUIC: a connection of noq per flow, over UDP sockets, through the simulator's own network
+//! in real time. It needs no privileges: the sockets are on loopback, or in network namespaces where this
+//! process may create them.
 //!
 //! ```text
 //! senders ─ sockets ─┐                      ┌─ sockets ─ receivers
 //!  (one thread)      └─ relay: the engine ──┘    (one thread)
 //! ```
-//! Links, queues, loss, traces and metrics are those of `narrows-sim`, as on the kernel. A datagram enters the network
-//! when the relay reads it. Packets are encrypted, so the ends report the window, RTT samples, losses and delivered
-//! data.
+//! Links, queues, loss, traces and metrics are those of `narrows-sim`, as on the kernel. A datagram enters the
+//! network when the relay reads it. Packets are encrypted, so the endpoints report the window, RTT samples,
+//! losses and delivered data.
 //!
 //! The backend drives noq's state machine itself: an asynchronous runtime would round timers to milliseconds. It is not
 //! in `narrows-quic`, because a service needs neither the simulator nor these sockets. Slow runs keep one processor
@@ -59,9 +60,9 @@ use tls::Keys;
 
 pub use support::Options;
 
-/// Largest total rate at which one processor is kept awake: at higher rates none sleeps for long.
+/// Largest total rate at which one processor is kept awake. At higher rates no processor sleeps for long anyway.
 const QUIET: Rate = Rate::from_bytes_per_sec(12_500_000);
-/// Time between the preparation of the ends and the start.
+/// Time between the preparation of the endpoints and the start.
 const LEAD: Duration = Duration::from_millis(20);
 /// Longest interval between readings of a scheme's internals.
 const READINGS: Nanos = Nanos::from_millis(100);
@@ -90,7 +91,7 @@ pub fn run<O: Observer + Send>(
     attempts(observer, |own| once(plan, options, own, watch))
 }
 
-/// The ends of a run and the relay between them.
+/// The endpoints of a run and the relay between them.
 struct Ends {
     senders: Vec<Sending>,
     receivers: Vec<Receiving>,
@@ -98,7 +99,7 @@ struct Ends {
     meters: Vec<Arc<Meter>>,
     /// Names of the running schemes.
     names: Vec<String>,
-    /// The namespaces of the ends.
+    /// The namespaces of the endpoints.
     spaces: Spaces,
 }
 
@@ -199,7 +200,7 @@ fn once<O: Observer + Send>(
         });
         let (sending_ends, receiving_ends) = (&sending, &receiving);
         let failed = move || sending_ends.is_finished() || receiving_ends.is_finished();
-        // The end of the relay, for any reason, ends the others.
+        // When the relay ends, for any reason, it stops the other threads.
         let ending = Ending(&over);
         let emulate = move || {
             stay();
@@ -209,7 +210,7 @@ fn once<O: Observer + Send>(
                 engine.attach(number, Box::new(sender), Box::new(receiver));
             }
             let done = Emulation::new(plan, engine, relay, clock).run(watch, &failed);
-            // Before the sockets close: then their counters are gone.
+            // Read the counters of drops before the sockets close, which removes them.
             let dropped = spaces.dropped();
             drop(ending);
             let Some(done) = done? else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Measurements of a flow's ends, taken there and read by the emulator.
+//! Measurements of a flow, taken at its endpoints and read by the emulator.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -95,7 +95,7 @@ impl Meter {
     }
 }
 
-/// Makes measured controllers.
+/// Makes controllers that publish their measurements.
 #[derive(Debug)]
 pub(super) struct Metered {
     inner: Inner,
@@ -125,18 +125,19 @@ impl ControllerFactory for Metered {
     }
 }
 
-/// A controller, measured.
+/// A controller that publishes its measurements.
 #[derive(Debug)]
 pub(super) struct Probe {
     inner: Box<dyn Controller>,
     meter: Arc<Meter>,
-    /// Send times of the newest packet of the acknowledgement in progress, and of the newest one before it.
+    /// Send times of the newest packet of the acknowledgement in progress, and of the newest packet
+    /// acknowledged before.
     newest: Option<Instant>,
     latest: Option<Instant>,
 }
 
 impl Probe {
-    /// A copy of the scheme in a connection's controller; `None` if it is one of noq's own.
+    /// A copy of the scheme in a connection's controller; `None` if the scheme is one of noq's own.
     pub(super) fn scheme(controller: &dyn Controller) -> Option<Box<Ours>> {
         let probe: Box<Self> = controller.clone_box().into_any().downcast().ok()?;
         probe.inner.into_any().downcast().ok()
@@ -199,7 +200,7 @@ impl Controller for Probe {
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
-        // Packets without anything to acknowledge are not in flight.
+        // Packets that need no acknowledgement are not in flight.
         if self.meter.packets().is_some_and(|mut packets| packets.lose(pn, lost_bytes)) {
             let inflight = &self.meter.inflight;
             let _ = inflight.fetch_update(Relaxed, Relaxed, |bytes| Some(bytes.saturating_sub(lost_bytes.into())));

@@ -21,7 +21,7 @@ pub(super) struct Packets {
 }
 
 impl Packets {
-    /// A packet leaves.
+    /// Records a sent packet.
     pub(super) fn send(&mut self, at: Instant, number: u64, bytes: u16) {
         let order = self.sent;
         self.sent += 1;
@@ -31,21 +31,21 @@ impl Packets {
         self.reports.push(PacketReport::Sent { number: order, size: Bytes::new(size as u64), payload });
     }
 
-    /// The packet sent at this time is acknowledged.
+    /// Records that the packet sent at this time is acknowledged.
     pub(super) fn acknowledge(&mut self, number: u64, sent: Instant) {
         if let Some(order) = self.take(number, |at, _| at == sent) {
             self.reports.push(PacketReport::Acknowledged(order));
         }
     }
 
-    /// A packet is declared lost. Returns whether it needed an acknowledgement.
+    /// Records that a packet is declared lost. Returns whether the packet needed an acknowledgement.
     pub(super) fn lose(&mut self, number: u64, bytes: u16) -> bool {
         let found = self.take(number, |_, size| size == bytes).or_else(|| self.take(number, |_, _| true));
         self.reports.extend(found.map(PacketReport::Lost));
         found.is_some()
     }
 
-    /// Takes the last packet of this number that `is_it`; returns its number in the order of sending.
+    /// Removes the last packet of this number for which `is_it` holds; returns its number in the order of sending.
     fn take(&mut self, number: u64, is_it: impl Fn(Instant, u16) -> bool) -> Option<u64> {
         let mut found = self.waiting.range((number, 0)..=(number, u64::MAX)).rev();
         let (&key, _) = found.find(|(_, (at, size))| is_it(*at, *size))?;
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// Packet numbers repeat between spaces. Time and size tell such packets apart, and each has one fate.
+    /// Packet numbers repeat between spaces. Time and size distinguish such packets, and each has one fate.
     #[test]
     fn packets_of_two_spaces_have_one_fate_each() {
         let (start, mut packets) = (Instant::now(), Packets::default());

@@ -1,4 +1,4 @@
-//! One end of a flow: noq's state machine on a UDP socket.
+//! One endpoint of a flow: noq's state machine on a UDP socket.
 
 use std::io;
 use std::net::SocketAddr;
@@ -26,11 +26,11 @@ pub(super) enum Change {
     Connected,
     /// The peer has acknowledged the whole stream.
     Finished,
-    /// The connection is gone.
+    /// The connection is lost, for this reason.
     Lost(String),
 }
 
-/// One end.
+/// One endpoint.
 pub(super) struct Peer {
     pub(super) socket: Udp,
     endpoint: Endpoint,
@@ -40,7 +40,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// An end that reaches the other one at `remote`; with `server`, one that waits for it.
+    /// An endpoint whose peer is at `remote`; with `server`, it waits for that peer to connect.
     pub(super) fn new(socket: Udp, remote: SocketAddr, server: Option<Arc<ServerConfig>>) -> Self {
         let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), server, false);
         Self { socket, endpoint, connection: None, remote, buffer: Vec::new() }

@@ -1,4 +1,4 @@
-//! Location of a run's ends: loopback, or two network namespaces if this process may create them.
+//! Location of a run's endpoints: loopback, or two network namespaces if this process may create them.
 //!
 //! ```text
 //! loopback                                   namespaces
@@ -30,7 +30,7 @@ const MOST: usize = 20_000;
 
 /// The sockets of all flows, and the relay between them.
 pub(super) struct Place {
-    /// Of senders and receivers, by flow.
+    /// The sockets of senders and of receivers, by flow.
     pub(super) sockets: [Vec<Udp>; 2],
     /// The addresses that senders and receivers send to, by flow.
     pub(super) remotes: [Vec<SocketAddr>; 2],
@@ -38,11 +38,11 @@ pub(super) struct Place {
     pub(super) spaces: Spaces,
 }
 
-/// The ends' namespaces.
+/// The endpoints' namespaces.
 pub(super) struct Spaces {
     /// Namespaces of senders and receivers; none on loopback.
     own: Vec<File>,
-    /// Their devices, which must outlive the ends.
+    /// The namespaces' devices, which must outlive the endpoints.
     _devices: Option<Arc<[SyncDevice; 2]>>,
     /// Ports of all sockets, in order.
     ports: Vec<u16>,
@@ -56,7 +56,7 @@ impl Spaces {
         if self.own.is_empty() { "loopback" } else { "namespaces" }
     }
 
-    /// Reported drops, for lack of room, at open sockets.
+    /// Drops that open sockets report because their buffers were full.
     pub(super) fn dropped(&self) -> u64 {
         if self.own.is_empty() {
             return udp::dropped(&self.ports);
@@ -65,7 +65,7 @@ impl Spaces {
             move_into_link_name_space(space.as_fd(), Some(LinkNameSpaceType::Network)).ok()?;
             Some(udp::dropped(&self.ports))
         };
-        // In separate threads, which stay there to their end.
+        // Use separate threads, because a thread stays in a namespace that it has entered.
         let of = |space| thread::scope(|scope| scope.spawn(move || within(space)).join().ok().flatten());
         self.own.iter().filter_map(of).sum()
     }

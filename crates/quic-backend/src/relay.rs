@@ -1,4 +1,4 @@
-//! The relay between the ends and the network: its UDP sockets, or the devices of their namespaces.
+//! The relay between the endpoints and the network: its UDP sockets, or the devices of the endpoints' namespaces.
 //!
 //! The network sees IPv4 packets, as a capture shows them. Packets of a device are whole; datagrams of a socket get
 //! headers with the scenario's addresses.
@@ -43,23 +43,23 @@ struct Arrival {
     bytes: Range<usize>,
 }
 
-/// The connection of the ends to the relay. Side 0 are the senders, side 1 the receivers.
+/// The connection of the endpoints to the relay. Side 0 is the senders, side 1 the receivers.
 pub(super) enum Joint {
-    /// Two sockets that face them.
+    /// Two sockets, one that faces the senders and one that faces the receivers.
     Sockets {
         sockets: Box<[Udp; 2]>,
         /// The flow of each port, by side.
         flows: [Vec<u32>; 2],
-        /// The ends of each flow.
+        /// The addresses of each flow's endpoints.
         ends: Vec<[SocketAddr; 2]>,
         buffers: Box<Buffers>,
     },
-    /// The devices of their namespaces.
+    /// The devices of the endpoints' namespaces.
     Devices { devices: Arc<[SyncDevice; 2]>, buffer: Vec<u8> },
 }
 
 impl Joint {
-    /// Sockets that face these ends, one pair per flow.
+    /// Sockets that face these endpoints, one pair of addresses per flow.
     pub(super) fn sockets(sockets: [Udp; 2], ends: Vec<[SocketAddr; 2]>) -> Self {
         let mut flows = [vec![NOBODY; 1 << 16], vec![NOBODY; 1 << 16]];
         for (flow, pair) in (0..).zip(&ends) {
@@ -260,7 +260,7 @@ fn header(from: (u32, u16), to: (u32, u16)) -> [u8; HEADERS] {
     header
 }
 
-/// Appends a whole packet to `out`. UDP over IPv4 may go without a checksum.
+/// Appends a whole packet to `out`. UDP over IPv4 may omit the checksum.
 fn complete(header: &[u8; HEADERS], ecn: Ecn, datagram: &[u8], out: &mut Vec<u8>) {
     let mut own = *header;
     own[1] = ecn as u8;
@@ -292,7 +292,8 @@ mod tests {
         assert_eq!((packet.size().as_u64(), packet.payload, packet.flow), (128, 66, 3));
     }
 
-    /// A datagram from a device belongs to the flow of its sender's port; fragments and other protocols to none.
+    /// A datagram from a device belongs to the flow of its sender's port; fragments and other protocols belong
+    /// to no flow.
     #[test]
     fn datagram_of_a_device_belongs_to_a_flow() {
         let header = header((0x0a00_0001, PORTS + 7), (0x0a00_0101, 443));
@@ -308,7 +309,7 @@ mod tests {
         assert_eq!(flow_of(0, &bytes[..HEADERS - 1]), None);
     }
 
-    /// Data are short packets of the sender; the handshake and answers carry none.
+    /// Only packets of the sender with short headers are data; its handshake and the receiver's packets carry none.
     #[test]
     fn only_short_packets_of_the_sender_are_data() {
         assert_eq!(described(0, 0, Ecn::NotEct, &[0xc0; 1200]).payload, 0);

@@ -6,7 +6,7 @@ use narrows_quic::{Scheme, Stack};
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_tcp::TcpConfig;
 
-/// Flows of a run at most: two sockets each.
+/// Maximum number of flows of a run, each with two sockets.
 const MAX_FLOWS: usize = 20_000;
 
 /// Options of a run.
@@ -18,10 +18,10 @@ pub struct Options {
     pub loopback: bool,
 }
 
-/// Refuses kinds of links and flows that QUIC lacks.
+/// Refuses kinds of links and flows that this backend lacks.
 ///
 /// # Errors
-/// The first one.
+/// The first problem.
 pub(super) fn check(plan: &Plan, options: &Options) -> Result<(), HostError> {
     let refused = |text: String| Err(HostError::Unsupported(text));
     if let Some(connection) = plan.connections.first() {

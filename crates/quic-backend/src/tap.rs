@@ -1,5 +1,5 @@
-//! The ends of a flow, from the relay's view of their packets and their own measurements. Packets are encrypted: the
-//! relay knows only their sizes and which are data.
+//! The endpoints of a flow as the relay sees them: from their packets and from their measurements. Packets are
+//! encrypted: the relay knows only their sizes and which are data.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -11,13 +11,13 @@ use narrows_tcp::{AckOutcome, ReceiverStats, SenderStats, TcpInfo};
 
 use super::meter::Meter;
 
-/// The sending end.
+/// The sending endpoint.
 #[derive(Debug)]
 pub(super) struct SenderTap {
     meter: Arc<Meter>,
     first_data_at: Option<Nanos>,
     stats: SenderStats,
-    /// The end's reports since the last event but one, and the number of earlier reports.
+    /// The endpoint's reports taken at the last update, and the number of earlier reports.
     reports: Vec<PacketReport>,
     before: u64,
 }
@@ -27,7 +27,8 @@ impl SenderTap {
         Self { meter, first_data_at: None, stats: SenderStats::default(), reports: Vec::new(), before: 0 }
     }
 
-    /// The data of a packet declared lost is sent again in another one.
+    /// Takes new reports. The data of a packet declared lost is sent again in another packet, so losses count
+    /// as retransmissions.
     fn update(&mut self) {
         self.before += self.reports.len() as u64;
         self.reports.clear();
@@ -52,7 +53,7 @@ impl ExternalSender for SenderTap {
 
     fn on_received(&mut self, _: Nanos, _: &Packet, _: &[u8]) -> AckOutcome {
         self.update();
-        // The end takes samples, so each shows with the next acknowledgement.
+        // The endpoint takes the samples; each is reported with the next acknowledgement.
         let rtt = self.meter.take_rtt();
         self.stats.rtt_samples += u64::from(rtt.is_some());
         AckOutcome { rtt, ..AckOutcome::default() }
@@ -99,7 +100,7 @@ impl ExternalSender for SenderTap {
     }
 }
 
-/// The receiving end.
+/// The receiving endpoint.
 #[derive(Debug)]
 pub(super) struct ReceiverTap {
     meter: Arc<Meter>,

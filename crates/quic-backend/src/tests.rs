@@ -39,7 +39,7 @@ fn refusal(text: &str, options: &Options) -> String {
 
 const LINK: &str = "duration = '3s'\n[network]\nrate = '20mbit'\nbuffer = '1bdp'\n";
 
-/// A flow fills the link over real sockets, without rights, and the result names scheme and backend.
+/// A flow fills the link over real sockets, without privileges, and the result names scheme and backend.
 #[test]
 #[ignore = "real time: `make test`"]
 fn quic_fills_the_link() {
@@ -57,8 +57,8 @@ fn quic_fills_the_link() {
     }
 }
 
-/// Where network namespaces can be created the ends are in two of them, and on loopback otherwise or on request; both
-/// carry several flows to one port of one receiver.
+/// If network namespaces can be created, the endpoints are in two of them, and on loopback otherwise or on
+/// request; both carry several flows to one port of one receiver.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_ends_are_in_namespaces_where_possible() {
@@ -76,12 +76,13 @@ fn long_ends_are_in_namespaces_where_possible() {
             assert!(flow.rtt_min_ms.is_some_and(|rtt| rtt >= flow.rtt_base_ms), "loopback {loopback}: {flow:?}");
         }
         let total: f64 = result.flows.iter().map(|flow| flow.goodput_mbit_s).sum();
-        // Data behind a hole is delivered at once: a part of a run may hold more than the link carries in it.
+        // Data behind a gap is delivered as soon as the gap is filled, so part of a run may have more than the
+        // link carries in that time.
         assert!(total > 0.6 * 19.0 && total < 20.0, "loopback {loopback}: {total}");
     }
 }
 
-/// Two flows share the link; a file completes, and a flow that stops leaves the rest to the other.
+/// Two flows share the link; a file completes, and a flow that stops leaves the link to the other.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_applications_end_and_stop() {
@@ -103,7 +104,7 @@ fn lost_packets_are_sent_again() {
     let text = format!("{LINK}loss = '2%'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n");
     let Some(result) = on_quic(&text, &Options::default()) else { return };
     let flow = &result.flows[0];
-    // The queue drops packets too, more of them where ends are late.
+    // The queue drops packets, too, and more if endpoints are delayed.
     assert!((0.5..6.0).contains(&flow.loss_percent), "{flow:?}");
     assert!((0.9..1.1).contains(&(flow.retransmit_percent / flow.loss_percent)), "{flow:?}");
     assert!(flow.goodput_mbit_s > 10.0, "{flow:?}");
@@ -140,7 +141,8 @@ fn qlog_gives_each_packet_one_fate() {
     fates.dedup();
     assert_eq!(fates.len(), count, "packets with two fates");
     assert!(fates.last() < Some(&(sent.len() as u64)));
-    // The rest was in flight: no more than the greatest window, and packets of the handshake whose keys were discarded.
+    // The remaining packets were in flight: at most the greatest window, and packets of the handshake whose
+    // keys were discarded.
     let windows = data("quic:recovery_metrics_updated").filter_map(|data| data["congestion_window"].as_u64());
     let most = windows.max().expect("a window") / 1200 + 16;
     assert!((sent.len() - count) as u64 <= most, "{} sent, {count} with a fate, {most} in flight", sent.len());
@@ -166,7 +168,7 @@ fn foreign_needs_are_refused() {
     assert!(own.contains("noq has no controller `vegas` of its own; accepted: cubic, newreno, bbr3"), "{own}");
 }
 
-/// A run that is cancelled ends at once, without a result.
+/// A run that is cancelled ends immediately, without a result.
 #[test]
 #[ignore = "real time: `make test`"]
 fn cancelled_run_ends_at_once() {

@@ -12,7 +12,7 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 /// The name in the certificate.
 pub(super) const NAME: &str = "localhost";
 
-/// Both ends of a run: the receivers' key, and the senders' trust in it.
+/// The TLS of a run: the receivers' certificate and key, and the senders' configuration that trusts it.
 pub(super) struct Keys {
     chain: Vec<CertificateDer<'static>>,
     key: Vec<u8>,

@@ -12,10 +12,10 @@ use rustix::net::{AddressFamily, SocketType, sockopt};
 
 /// Kernel buffer sizes: several milliseconds at 1 Gbit/s.
 const SYSTEM_BUFFER: usize = 8 << 20;
-/// Longest wait for room to send.
+/// Longest wait for space in the send buffer.
 const ROOM: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
-/// A socket of an end or of the relay.
+/// A socket of an endpoint or of the relay.
 pub(super) struct Udp {
     socket: UdpSocket,
     state: UdpSocketState,
@@ -50,7 +50,7 @@ impl Udp {
     fn prepared(socket: UdpSocket) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let state = UdpSocketState::new((&socket).into())?;
-        // Larger than the system's limit only with the right; smaller buffers are acceptable.
+        // Only a privileged process may exceed the system's limit; smaller buffers are acceptable.
         if sockopt::set_socket_recv_buffer_size_force(&socket, SYSTEM_BUFFER).is_err() {
             let _ = state.set_recv_buffer_size((&socket).into(), SYSTEM_BUFFER);
         }
@@ -68,7 +68,7 @@ impl Udp {
         self.state.max_gso_segments().max(1)
     }
 
-    /// Sends datagrams of `size` bytes, of which the last may be shorter. Waits briefly for room.
+    /// Sends datagrams of `size` bytes, of which the last may be shorter. Waits briefly if the send buffer is full.
     pub(super) fn send(&self, to: SocketAddr, ecn: u8, contents: &[u8], size: usize) -> io::Result<()> {
         let transmit = Transmit {
             destination: to,
@@ -83,7 +83,7 @@ impl Udp {
             sent = self.state.try_send((&self.socket).into(), &transmit);
         }
         match sent {
-            // The end is gone.
+            // The receiving endpoint is gone.
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Ok(()),
             sent => sent,
         }
@@ -101,7 +101,7 @@ impl Udp {
     }
 }
 
-/// Reported drops, for lack of room, at sockets on these ports of the calling thread's namespace.
+/// Drops that sockets on these ports of the calling thread's namespace report because their buffers were full.
 pub(super) fn dropped(ports: &[u16]) -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap_or_default();
     let of_line = |line: &str| {

@@ -1,10 +1,11 @@
-//! Cost of one acknowledgement to a controller: two packets leave, an acknowledgement of both arrives, and window and
-//! pacing rate are read as noq reads them. Every thousandth acknowledgement reports a loss. One measurement is a
-//! million acknowledgements, so its milliseconds are nanoseconds per acknowledgement; noq's own controllers come first.
+//! Cost of one acknowledgement to a controller: two packets are sent, an acknowledgement of both arrives, and
+//! window and pacing rate are read as noq reads them. Every thousandth acknowledgement reports a loss. One
+//! measurement is a million acknowledgements, so its milliseconds are nanoseconds per acknowledgement; noq's
+//! own controllers come first.
 //!
 //!     cargo bench -p narrows-quic --bench acks
 
-#![allow(clippy::disallowed_methods)] // noq counts from an instant
+#![allow(clippy::disallowed_methods)] // noq takes times as `Instant`
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -23,7 +24,7 @@ use noq_proto::RttEstimator;
 
 const ACKS: u64 = 10_000;
 const CONNECTIONS: u64 = 100;
-/// Acknowledgements in flight, between losses, and the time between two.
+/// Acknowledgements in flight, acknowledgements from one loss to the next, and time between two acknowledgements.
 const FLIGHT: u64 = 50;
 const LOSS_EVERY: u64 = 1_000;
 const GAP: Duration = Duration::from_micros(240);

@@ -1,12 +1,12 @@
-//! Throughput over loopback: every scheme of noq's own and ours in turns, several times, with the ratio to noq's first.
-//! Both ends share one thread, so it is the cost of the whole stack.
+//! Throughput over loopback: noq's own controllers and our schemes in turns, several times, with the ratio to
+//! the first of noq's. Both endpoints share one thread, so the result reflects the cost of the whole stack.
 //!
 //!     cargo bench -p narrows-quic --bench loopback -- [--small] [SCHEME ...]
 //!
-//! The receiver's socket asks for 4 MiB, so that the stack is the bottleneck, or with `--small` keeps the system's
-//! default buffer, which the window of a scheme that ignores losses overflows.
+//! The receiver's socket requests 4 MiB, so that the stack is the bottleneck. With `--small` it keeps the
+//! system's default buffer, which overflows if the window of a scheme that ignores losses is larger.
 
-#![allow(clippy::disallowed_methods)] // it measures
+#![allow(clippy::disallowed_methods)] // a benchmark measures wall time
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -21,9 +21,9 @@ use narrows_quic::{Scheme, Stack, controller, refusal};
 use support::service::{count, pair};
 
 const ROUNDS: usize = 5;
-/// Receive buffer that is asked for, in bytes.
+/// Requested receive buffer in bytes.
 const BUFFER: usize = 4 << 20;
-/// Bytes of a transfer, and of one that warms up.
+/// Bytes of a measured transfer, and of the transfer that warms up.
 const BYTES: usize = 300 << 20;
 const WARM: usize = 20 << 20;
 
@@ -59,7 +59,7 @@ fn main() {
     let buffer = (!std::env::args().any(|word| word == "--small")).then_some(BUFFER);
     let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let own = noq::OWN.iter().filter_map(|name| Some((format!("noq:{name}"), noq::own(name)?)));
-    // A fixed window or rate measures itself.
+    // Skip `fixed`, whose throughput is the window or rate that the user sets.
     let accepted = |entry: &&narrows_cc::schemes::Entry| {
         refusal(entry, Stack::Noq).is_none() && Scheme::of(entry, Stack::Noq).is_ok() && entry.info.name != "fixed"
     };

@@ -4,11 +4,12 @@
 //! cargo run --release --example file_server -- serve FOLDER 127.0.0.1:4433 cert.der bbr-gc
 //! cargo run --release --example file_server -- get 127.0.0.1:4433 cert.der NAME > FILE
 //! ```
-//! The server writes its self-made certificate to `cert.der`; the client trusts that one. A request is the name of a
-//! file in the folder, an answer its contents. The three lines that select the scheme are in [`transport`].
+//! The server writes its self-signed certificate to `cert.der`; the client trusts only that certificate. A
+//! request is the name of a file in the folder, an answer its contents. The three lines that select the scheme
+//! are in [`transport`].
 //!
-//! Clients are strangers: names lead to plain files directly in the folder, requests and connections are bounded, and
-//! files are read as far as the client takes them.
+//! Clients are untrusted: names refer only to plain files directly in the folder, requests and connections are
+//! bounded, and files are read only as fast as the client accepts them.
 
 use std::error::Error;
 use std::fmt::{Display, Formatter};
@@ -34,11 +35,11 @@ pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// Longest name of a file.
 const NAME: usize = 255;
-/// Bytes that are read at once.
+/// Bytes per read.
 const CHUNK: usize = 64 << 10;
-/// Most connections at a time. Further ones are refused.
+/// Maximum number of simultaneous connections; further ones are refused.
 const CONNECTIONS: usize = 1_000;
-/// Time in which a server answers.
+/// Time within which a server must answer.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Errors of streams.
 const BROKEN: u32 = 500;
@@ -62,7 +63,7 @@ fn failed<E: Display>(what: impl Display) -> impl FnOnce(E) -> Failure {
     move |error| format!("{what}: {error}").into()
 }
 
-/// The same for an argument.
+/// A usage error with the argument.
 fn usage<E: Display>(what: impl Display) -> impl FnOnce(E) -> UsageError {
     move |error| UsageError(format!("{what}: {error}"))
 }
@@ -74,7 +75,7 @@ pub fn transport(scheme: &str) -> Result<Arc<TransportConfig>, Failure> {
     Ok(Arc::new(transport))
 }
 
-/// A server of the files in a folder, before it serves, and its certificate.
+/// The endpoint of a server, before it accepts connections, and its certificate.
 pub fn server(at: SocketAddr, scheme: &str) -> Result<(Endpoint, CertificateDer<'static>), Failure> {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let certificate = certified.cert.der().clone();
@@ -126,7 +127,7 @@ async fn respond(mut send: SendStream, mut receive: RecvStream, folder: &Path) -
         match file.read(&mut chunk).await {
             Ok(0) => break,
             Ok(count) => send.write_all(&chunk[..count]).await?,
-            // The part sent must not pass for the whole file.
+            // Reset the stream, so that the part already sent does not pass for the whole file.
             Err(_) => return Ok(send.reset(BROKEN.into())?),
         }
     }
@@ -135,7 +136,7 @@ async fn respond(mut send: SendStream, mut receive: RecvStream, folder: &Path) -
     Ok(())
 }
 
-/// A file directly in the folder.
+/// Opens a file directly in the folder; `None` for any other name.
 async fn open(folder: &Path, name: &str) -> Option<File> {
     let plain = Path::new(name).file_name().is_some_and(|last| last == name);
     let path = folder.join(name);
@@ -150,7 +151,7 @@ pub fn trusting(certificate: CertificateDer<'static>) -> Result<RootCertStore, r
     Ok(roots)
 }
 
-/// Asks a server for a file, and writes it to `out`. Returns its length.
+/// Requests a file from a server and writes it to `out`. Returns the file's length.
 pub async fn get(
     at: SocketAddr,
     roots: RootCertStore,

@@ -1,8 +1,9 @@
 //! A scheme on one path: turns the reports of a QUIC stack into the driver's calls.
 //!
-//! The stacks end an acknowledgement before they detect its losses, and report nothing without losses. The contract
-//! wants losses first. So an acknowledgement that leaves a gap keeps a copy of the driver; if losses follow, the
-//! acknowledgement ends again, with them.
+//! The stacks end an acknowledgement before they detect the losses that it reveals, and report nothing if there
+//! are none. The driver's contract requires losses first. So when an acknowledgement leaves a gap, the adapter
+//! keeps a copy of the driver; if losses follow, it restores the copy and ends the acknowledgement again, with
+//! its losses.
 //!
 //! The adapter measures and filters RTT itself: noq updates its estimate only after the acknowledgement has ended.
 
@@ -16,7 +17,7 @@ use narrows_cc::{
 /// Minimum idle time after which cwnd is stale: Linux's minimum retransmission timeout.
 const LEAST_IDLE: Nanos = Nanos::from_millis(200);
 
-/// Round-trip times (RFC 6298), with the delay of the peer as TCP sees it.
+/// Round-trip times (RFC 6298), the peer's acknowledgement delay included, as in TCP.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rtt {
     smoothed: Option<Nanos>,
@@ -48,11 +49,11 @@ impl Rtt {
 struct Open {
     progress: AckProgress,
     newest: SentState,
-    /// Bytes that it delivers.
+    /// Bytes that the acknowledgement delivers.
     acked: Bytes,
 }
 
-/// An acknowledgement that ended, and the driver before its end.
+/// An acknowledgement that has ended, and the driver's state before that end.
 #[derive(Clone, Debug)]
 struct Ended {
     driver: Driver,
@@ -81,17 +82,18 @@ pub(crate) struct Flow {
     /// Number of the last transmission, and of the newest one delivered.
     order: u64,
     newest: u64,
-    /// Number of the last transmission when recovery began, and the time; `None` before the first one.
+    /// Number of the last transmission when the last recovery began, and the time of that beginning; `None`
+    /// before the first recovery.
     since: u64,
     entered: Option<Nanos>,
-    /// The losses of the last reduction were spurious; the acknowledgement in progress undoes it.
+    /// Whether the losses of the last reduction were spurious; the next acknowledgement to end undoes the reduction.
     undo: bool,
     timeouts: u32,
     open: Option<Open>,
     ended: Option<Ended>,
     /// The last acknowledgement, whose end was revoked because losses follow.
     reopened: Option<(AckProgress, AckEnd, Bytes)>,
-    /// Bytes lost outside acknowledgements, for the next one.
+    /// Bytes lost outside acknowledgements, to be reported with the next one.
     lost: Bytes,
 }
 
@@ -136,7 +138,7 @@ impl Flow {
         self.inflight
     }
 
-    /// The window in force: that of the scheme, or of the reduction.
+    /// The window in force: the scheme's cwnd or, during a reduction, its window; at least two packets.
     pub(crate) fn window(&self) -> Bytes {
         let window = self.episode.window().unwrap_or(self.driver.control().cwnd);
         window.max(self.mtu * 2)
@@ -163,13 +165,13 @@ impl Flow {
         self.now
     }
 
-    /// A packet leaves. Returns its state.
+    /// Records a sent packet. Returns its state.
     pub(crate) fn send(&mut self, now: Nanos, bytes: Bytes) -> SentState {
         self.settle();
         let now = self.tick(now);
         if self.inflight.is_zero() && self.order > 0 {
-            // Pacer or application may have caused the pause: the transport reported with the last acknowledgement
-            // which.
+            // Pacer or application may have caused the pause; the transport has reported which with the last
+            // acknowledgement.
             self.driver.idle_restart(now, now - self.last_sent, self.rtt.timeout(), self.idle);
         }
         let sent = self.driver.stamp(now, bytes, self.inflight);
@@ -182,7 +184,7 @@ impl Flow {
         sent
     }
 
-    /// The window keeps the transport from sending.
+    /// Records that the window keeps the transport from sending.
     pub(crate) fn blocked(&mut self) {
         self.settle();
         self.note_usage(true);
@@ -202,7 +204,7 @@ impl Flow {
         })
     }
 
-    /// A packet is delivered; without `sent`, the adapter has no record of it.
+    /// Records a delivered packet; `sent` is `None` if the adapter has no record of the packet.
     pub(crate) fn deliver(&mut self, now: Nanos, bytes: Bytes, sent: Option<&SentState>) {
         if self.open.is_none() {
             self.settle();
@@ -223,8 +225,9 @@ impl Flow {
         self.inflight -= bytes;
     }
 
-    /// The acknowledgement is complete, except for losses, which may follow if it leaves a gap. `inflight` is the
-    /// transport's count; `idle`: it had nothing to send before.
+    /// Ends the acknowledgement. Losses may still follow if it leaves a gap. `inflight` is the transport's
+    /// count of bytes in flight; `idle` means that the transport had nothing to send before the
+    /// acknowledgement.
     pub(crate) fn end_ack(&mut self, now: Nanos, inflight: Option<Bytes>, idle: bool, gap: bool) {
         let now = self.tick(now);
         let Some(open) = self.open.take() else { return };
@@ -273,7 +276,7 @@ impl Flow {
         self.driver.finish_ack(progress, end);
     }
 
-    /// A packet is lost; its record was found.
+    /// Records a lost packet whose record was found.
     pub(crate) fn lose(&mut self, now: Nanos, number: u64, bytes: Bytes, sent: &SentState) {
         let now = self.tick(now);
         if let Some(ended) = self.ended.take_if(|ended| ended.end.now == now) {
@@ -291,15 +294,16 @@ impl Flow {
         }
     }
 
-    /// Packets were lost or marked, the newest of them sent at `sent`. `persistent`: persistent congestion.
+    /// Records that packets were lost or marked, the newest of them sent at `sent`. `persistent`: persistent
+    /// congestion.
     pub(crate) fn congestion(&mut self, now: Nanos, sent: Nanos, cause: CongestionCause, persistent: bool) {
         let now = self.tick(now);
-        // No acknowledgement has come since: another reduction follows.
+        // The undo has waited for an acknowledgement in vain: undo before the next reduction.
         if std::mem::take(&mut self.undo) {
             self.episode.undo(&mut self.driver, now, self.inflight);
         }
         let acked = self.reopened.map_or(Bytes::ZERO, |(_, _, acked)| acked);
-        // RFC 9002 section 7.3.2: losses of data sent before recovery began are part of it.
+        // RFC 9002 section 7.3.2: losses of data sent before recovery began belong to that recovery.
         if self.entered.is_none_or(|entered| sent > entered) && !persistent {
             self.enter(cause, acked);
         }
@@ -310,7 +314,7 @@ impl Flow {
         self.driver.refresh();
     }
 
-    /// All losses of the last reduction were spurious.
+    /// Records that all losses of the last reduction were spurious.
     #[cfg(feature = "noq")]
     pub(crate) fn spurious(&mut self) {
         self.settle();
@@ -340,7 +344,7 @@ impl Flow {
         }
         if reduces {
             let prr = Prr::begin(self.driver.control().cwnd, flight.size, PrrBound::Rfc9937);
-            // Until the acknowledgement ends, each delivered packet may be replaced.
+            // Until the acknowledgement ends, allow one packet more than is in flight, in place of a delivered one.
             self.episode.reduce_by(prr, self.inflight + self.mtu);
         }
     }

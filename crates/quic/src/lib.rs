@@ -16,18 +16,18 @@
 //! | noq (feature `noq`, default) | every stream scheme: noq's pacer follows the scheme's rate |
 //! | quinn (feature `quinn`) | window-based schemes: quinn's pacer ignores the rate of a controller |
 //!
-//! A scheme is refused, with the reason, if it needs what QUIC does not offer: rates assigned by routers, feedback of a
-//! receiver of datagrams, the sibling subflows of a multipath connection, or the number of marked packets (the stacks
-//! report that there were some).
+//! A scheme is refused, with the reason, if it needs what QUIC does not offer: rates assigned by routers,
+//! feedback of a receiver of datagrams, the sibling subflows of a multipath connection, or the number of marked
+//! packets (the stacks only report that some packets were marked).
 //!
 //! ## What a scheme sees
 //! The [`Driver`](narrows_cc::Driver) takes the delivery-rate sample, as on every transport of the workshop. The
 //! adapter keeps the state that each packet carried when it was sent, by packet number, and reports:
 //!
 //! * packets sent, delivered and lost; the RTT of the newest packet delivered, the peer's delay included;
-//! * recovery: it begins with a loss (or marks) of a packet sent after the last one began, and ends when a packet sent
-//!   since is delivered (RFC 9002 section 7.3.2). Schemes that leave recovery to the transport get proportional rate
-//!   reduction (RFC 9937);
+//! * recovery: it begins with the loss (or mark) of a packet sent after the previous recovery began, and ends
+//!   when a packet sent since its beginning is delivered (RFC 9002 section 7.3.2). Schemes that leave recovery
+//!   to the transport get proportional rate reduction (RFC 9937);
 //! * persistent congestion (RFC 9002 section 7.6), as a timeout;
 //! * spurious losses, application-limited times, and sending after an idle time.
 //!

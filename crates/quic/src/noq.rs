@@ -22,7 +22,7 @@ pub type Factory = Arc<dyn ControllerFactory + Send + Sync + 'static>;
 /// The scheme of this name, with default parameters, for `TransportConfig::congestion_controller_factory`.
 ///
 /// # Errors
-/// If there is no such scheme, or noq cannot run it; the message lists those it can.
+/// If there is no such scheme, or noq cannot run it; the message lists the schemes that noq can run.
 pub fn controller(name: &str) -> Result<Factory, Refused> {
     Ok(factory(Scheme::find(name, Stack::Noq)?))
 }
@@ -76,8 +76,8 @@ impl Controller {
         Self { origin: now, initial_window: flow.window(), mtu, flow, records: Records::new() }
     }
 
-    /// A copy of the state of a connection's controller, as `Connection::congestion_state` returns it, without its
-    /// packets; `None` if it is not one of this crate.
+    /// A copy of the state of a connection's controller, as `Connection::congestion_state` returns it, without
+    /// its packets; `None` if the controller is not of this crate.
     pub fn inspect(controller: &dyn congestion::Controller) -> Option<Box<Self>> {
         controller.clone_box().into_any().downcast().ok()
     }
@@ -186,7 +186,7 @@ impl congestion::Controller for Controller {
     }
 
     fn clone_box(&self) -> Box<dyn congestion::Controller> {
-        // For a new port of the same peer: the transport does not report the old packets to the copy.
+        // noq clones the controller for a new port of the same peer, and does not report the old packets to the clone.
         let mut flow = self.flow.clone();
         flow.forget();
         Box::new(Self { flow, records: Records::new(), ..*self })

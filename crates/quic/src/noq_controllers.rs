@@ -9,7 +9,7 @@ use crate::noq::Factory;
 /// Names of noq's own controllers.
 pub const OWN: [&str; 3] = ["cubic", "newreno", "bbr3"];
 
-/// noq's own controller of this name, as the stack ships it; `None` if it has none.
+/// noq's own controller of this name, as the stack ships it; `None` if noq has no such controller.
 pub fn own(name: &str) -> Option<Factory> {
     Some(match name {
         "cubic" => Arc::new(CubicConfig::default()),

@@ -1,8 +1,8 @@
 //! Window-based schemes in quinn.
 //!
-//! quinn reports less than noq: bytes per transmission instead of packets, and send times of acknowledged packets and
-//! of the newest lost one. So samples use the state of the transmission, and the losses of an acknowledgement are
-//! reported as one.
+//! quinn reports less than noq: bytes per transmission instead of packets, and only the send times of
+//! acknowledged packets and of the newest lost packet. So samples use the state of the transmission with that
+//! send time, and all losses of an acknowledgement are reported as one packet.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -25,7 +25,7 @@ pub type Factory = Arc<dyn ControllerFactory + Send + Sync + 'static>;
 /// The scheme of this name, with default parameters, for `TransportConfig::congestion_controller_factory`.
 ///
 /// # Errors
-/// If there is no such scheme, or quinn cannot run it; the message lists those it can.
+/// If there is no such scheme, or quinn cannot run it; the message lists the schemes that quinn can run.
 pub fn controller(name: &str) -> Result<Factory, Refused> {
     factory(Scheme::find(name, Stack::Quinn)?)
 }
@@ -33,7 +33,7 @@ pub fn controller(name: &str) -> Result<Factory, Refused> {
 /// A scheme with parameters, for `TransportConfig::congestion_controller_factory`.
 ///
 /// # Errors
-/// If the scheme was found for another stack, and quinn cannot run it.
+/// If quinn cannot run the scheme, which was then found for another stack.
 pub fn factory(scheme: Scheme) -> Result<Factory, Refused> {
     scheme.runs_on(Stack::Quinn)?;
     Ok(Arc::new(Schemes(Arc::new(scheme))))
@@ -75,7 +75,7 @@ impl Controller {
         crate::flow::since(self.origin, at)
     }
 
-    /// The state of the transmission at this time. Drops states older than twice the smoothed RTT before it.
+    /// The state of the transmission sent at `at`. Drops states that are older by more than two smoothed RTTs.
     fn state(&mut self, at: Nanos) -> Option<SentState> {
         let found = self.sent.binary_search_by_key(&at, |sent| sent.sent_at).ok()?;
         let state = self.sent[found];

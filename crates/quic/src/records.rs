@@ -6,7 +6,8 @@ use narrows_cc::{Bytes, Nanos, SentState};
 const FIRST: usize = 64;
 /// Most packets in flight; more are sent without a record.
 const MOST: usize = 1 << 17;
-/// Packets of the handshake whose numbers were used again: each of QUIC's three spaces counts from 0.
+/// Maximum number of records of handshake packets whose numbers were used again: each of QUIC's three packet
+/// number spaces counts from 0.
 const DISPLACED: usize = 16;
 
 /// A packet in flight.
@@ -25,9 +26,9 @@ pub(crate) struct Records {
     ring: Vec<Option<Record>>,
     displaced: [Option<Record>; DISPLACED],
     live: usize,
-    /// No packet below is in the ring.
+    /// No packet with a lower number is in the ring.
     lowest: u64,
-    /// All numbers below may have been sent.
+    /// Only lower numbers have been sent.
     next: u64,
 }
 
@@ -61,7 +62,7 @@ impl Records {
         self.next = self.next.max(record.number.saturating_add(1));
     }
 
-    /// Makes room in the ring for a packet of another space with the same number.
+    /// Moves a packet out of the ring, for a packet of another space with the same number.
     fn displace(&mut self, record: Record) {
         self.live -= 1;
         let oldest = self.displaced.iter_mut().min_by_key(|slot| slot.map_or(0, |record| record.sent.order));
@@ -85,8 +86,8 @@ impl Records {
         self.take(number, |record| record.at == at)
     }
 
-    /// Removes a lost packet. Its size distinguishes packets of different spaces; of equal sizes it is the last: most
-    /// displaced packets were forgotten with the keys of their space.
+    /// Removes a lost packet. Its size distinguishes packets of different spaces. If their sizes are equal, the
+    /// last packet is removed, because most displaced packets were forgotten with the keys of their space.
     pub(crate) fn take_lost(&mut self, number: u64, bytes: Bytes) -> Option<Record> {
         self.take(number, |record| record.bytes == bytes).or_else(|| self.take(number, |_| true))
     }
@@ -103,10 +104,10 @@ impl Records {
         found.max_by_key(|slot| slot.map_or(0, |record| record.sent.order))?.take()
     }
 
-    /// Whether a packet with a number below is in flight.
+    /// Whether a packet with a lower number is in flight.
     pub(crate) fn has_below(&mut self, number: u64) -> bool {
         let end = number.min(self.next);
-        // The ring holds no number twice its length apart.
+        // Packets numbered more than the ring's length below `end` have left the ring.
         self.lowest = self.lowest.max(end.saturating_sub(self.ring.len() as u64));
         while self.lowest < end {
             let lowest = self.lowest;
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(records.live, 0);
     }
 
-    /// The same number in two spaces names two packets, which the time of sending tells apart.
+    /// The same number in two spaces names two packets, which the send time distinguishes.
     #[test]
     fn numbers_of_two_spaces_are_told_apart() {
         let mut records = Records::new();
@@ -155,7 +156,9 @@ mod tests {
         assert!(records.take_lost(0, SIZE).is_none());
     }
 
-    /// A loss names no time of sending: of two packets with one number it takes the one of its size, else the later.
+    /// A loss report has no send time: of two packets with one number, it removes the packet of the reported
+    /// size, else the later one.
+    /// later one.
     #[test]
     fn lost_packet_of_two_spaces_is_told_by_size() {
         let of_size = |order, bytes| Record { bytes: Bytes::new(bytes), ..record(0, order) };

@@ -78,7 +78,7 @@ pub fn refusal(entry: &Entry, stack: Stack) -> Option<&'static str> {
     if entry.ecn != EcnNeed::Nothing {
         return Some(MARKED);
     }
-    // Whether a scheme paces is a property of its decisions, not a constant: ask a fresh one.
+    // Whether a scheme paces is a property of its decisions, not a constant: try a fresh instance.
     if stack == Stack::Quinn && paces(entry, &Params::defaults(entry.info.params)) {
         return Some(PACED);
     }
@@ -88,7 +88,7 @@ pub fn refusal(entry: &Entry, stack: Stack) -> Option<&'static str> {
 /// Why quinn refuses schemes that pace.
 const PACED: &str = "it sets a pacing rate, and quinn's pacer ignores the controller's rate";
 
-/// Why schemes are refused that count marked packets.
+/// Why schemes that count marked packets are refused.
 const MARKED: &str = "it needs the number of marked packets, and the controller only learns that there were some";
 /// The flag of BBR v2, v3 and their variants that makes them count marked packets.
 const ECN: &str = "ecn";
@@ -149,13 +149,13 @@ impl Scheme {
     /// A registered scheme for `stack`, with default parameters.
     ///
     /// # Errors
-    /// If there is none of that name or alias, or the stack cannot run it.
+    /// If no scheme has that name or alias, or the stack cannot run it.
     pub fn find(name: &str, stack: Stack) -> Result<Self, Refused> {
         let unknown = || Refused::Unknown { name: name.to_owned(), stack };
         Self::of(schemes::find(name).ok_or_else(unknown)?, stack)
     }
 
-    /// A scheme of the registry, or from outside ([`Entry::of`]).
+    /// A scheme of the registry, or one defined outside it ([`Entry::of`]).
     ///
     /// # Errors
     /// If the stack cannot run it.
@@ -302,7 +302,7 @@ mod tests {
         assert!(Scheme::find("bbr-gc", Stack::Noq).is_ok());
     }
 
-    /// The error for a wrong name lists the schemes, that for a wrong parameter the accepted values.
+    /// The error for a wrong name lists the schemes, and the error for a wrong parameter lists the accepted values.
     #[test]
     fn wrong_names_and_values_are_explained() {
         let unknown = Scheme::find("bbr9", Stack::Noq).map(|_| ()).unwrap_err().to_string();
@@ -353,7 +353,7 @@ mod tests {
         assert!(tried > 100, "{tried}");
     }
 
-    /// Window and rate after each of some acknowledgements, of packets that are marked or not.
+    /// Window and rate after each of a series of acknowledgements, whose packets are all marked if `marked`.
     fn decisions(entry: &Entry, params: &Params, marked: bool) -> Vec<(Bytes, Option<narrows_cc::Rate>)> {
         const ROUNDS: u64 = 40;
         let rtt = Nanos::from_millis(2);
@@ -387,8 +387,8 @@ mod tests {
         found
     }
 
-    /// Parameters with which a window-based scheme paces are refused on quinn, which would ignore the rate, also where
-    /// it is set only once the RTT is known.
+    /// On quinn, which would ignore the rate, parameters with which a window-based scheme paces are refused,
+    /// even if the scheme sets the rate only once it knows the RTT.
     #[test]
     fn quinn_refuses_parameters_that_pace() {
         for (name, param, value) in [("cubic", "paced", 1.0), ("newreno", "paced", 1.0), ("fixed", "rate", 5.0)] {

@@ -24,8 +24,8 @@ fn with_folder(label: &str, contents: &[u8], work: impl AsyncFnOnce(PathBuf)) {
     std::fs::remove_dir_all(&place).expect("removed");
 }
 
-/// Both ends run the scheme of the flag; the file arrives whole, and names outside the folder are refused with their
-/// name.
+/// Both endpoints run the scheme that the flag selects; the file arrives whole, and a request outside the
+/// folder is refused with its name.
 #[test]
 #[ignore = "real time: `make test`"]
 fn file_server_serves_its_folder_only() {

@@ -1,5 +1,5 @@
-//! Connections of noq alone, and two at a bottleneck, in virtual time. `--nocapture` prints their goodput: what real
-//! connections can do without a late timer.
+//! Connections of noq alone, and two at a bottleneck, in virtual time. `--nocapture` prints their goodput,
+//! which real connections can reach only if no timer is late.
 
 use crate::support::{Pair, Path};
 use narrows_cc::Nanos;
@@ -10,7 +10,7 @@ const MBIT: f64 = 20.0;
 const LATER: Nanos = Nanos::from_secs(2);
 const TIMES: [Nanos; 2] = [Nanos::from_secs(40), Nanos::from_secs(100)];
 
-/// Goodput in Mbit/s of two flows on a path of 40 ms, of which the second begins later.
+/// Goodput in Mbit/s of two flows on a path of 40 ms; the second flow begins later.
 fn goodputs(schemes: [&str; 2], buffer: u64, seed: u64) -> [f64; 2] {
     let path = Path { mbit: MBIT, delay_ms: 20, buffer, loss: 0.0 };
     let mut number = 0;
@@ -26,7 +26,7 @@ fn goodputs(schemes: [&str; 2], buffer: u64, seed: u64) -> [f64; 2] {
     second.now = LATER;
     let [before, after] = TIMES.map(|end| {
         loop {
-            // The link takes packets in the order of time.
+            // The link requires packets in the order of their times.
             let next = [first.next(), second.next()];
             let earlier = if next[1] < next[0] { &mut *second } else { &mut *first };
             let at = next[0].min(next[1]);
@@ -41,7 +41,8 @@ fn goodputs(schemes: [&str; 2], buffer: u64, seed: u64) -> [f64; 2] {
     [0, 1].map(|flow| (after[flow] - before[flow]) as f64 * 8.0 / seconds / 1e6)
 }
 
-/// Beside CUBIC every flow keeps a twentieth of the link, and both fill it. `NARROWS_SEEDS=3` tries three seeds.
+/// Beside CUBIC every scheme gets at least a twentieth of the link, and both flows together fill the link.
+/// `NARROWS_SEEDS=3` tries three seeds.
 #[test]
 #[allow(clippy::disallowed_methods)] // how long the test is
 fn flows_beside_cubic_live() {
@@ -85,9 +86,10 @@ fn alone(scheme: &str, buffer: u64) -> [f64; 2] {
     [mbit_s, samples.iter().sum::<f64>() / samples.len() as f64]
 }
 
-/// Alone, BBR has in virtual time the goodput and the RTT that `narrows compare bbr --rate 10mbit --rtt 20ms --duration
-/// 15s` simulates, within 2 %. BBR-GC has 9.4 Mbit/s with either buffer, as simulated with 4 BDP; with 1 BDP Linux's
-/// bursts of two segments let the simulated flow settle at 8.9, single packets at 9.3.
+/// Alone, BBR has in virtual time the goodput and the RTT that `narrows compare bbr --rate 10mbit --rtt 20ms
+/// --duration 15s` simulates, within 2 %. BBR-GC has 9.4 Mbit/s with either buffer, as simulated with 4 BDP.
+/// With 1 BDP the simulated flow settles at 8.9 Mbit/s because of Linux's bursts of two segments, and at 9.3
+/// Mbit/s with single packets.
 #[test]
 fn flows_alone_keep_the_simulated_goodput() {
     for (scheme, bdps, buffer, simulated) in [

@@ -1,6 +1,6 @@
-//! Any sequence of reports, also of a peer that lies: no panic, and always room to send.
+//! No sequence of reports, even from a peer that lies, makes a scheme panic or keeps it from sending.
 
-#![allow(clippy::disallowed_methods)] // noq counts from an instant
+#![allow(clippy::disallowed_methods)] // noq takes times as `Instant`
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};

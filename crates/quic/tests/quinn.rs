@@ -17,10 +17,10 @@ fn scheme(connection: &Connection) -> Box<Controller> {
     connection.congestion_state().into_any().downcast().expect("a scheme of ours")
 }
 
-/// Losses and marks reduce the window once per round trip, persistent congestion to two datagrams, and losses of an
-/// older path not at all.
+/// Losses and marks reduce the window once per round trip, and persistent congestion reduces it to two
+/// datagrams. Losses of an older path do not reduce it.
 #[test]
-#[allow(clippy::disallowed_methods)] // quinn counts from an instant
+#[allow(clippy::disallowed_methods)] // quinn takes times as `Instant`
 fn congestion_of_the_own_path_reduces_the_window() {
     const DATAGRAM: u16 = 1200;
     let size = u64::from(DATAGRAM);

@@ -1,7 +1,7 @@
-//! Acknowledgements allocate nothing in quinn's adapter: an allocator counts, around a path in steady state.
+//! Acknowledgements allocate nothing in quinn's adapter: a counting allocator observes a path in steady state.
 
 #![allow(unsafe_code)] // a global allocator
-#![allow(clippy::disallowed_methods)] // quinn counts from an instant
+#![allow(clippy::disallowed_methods)] // quinn takes times as `Instant`
 
 mod counting;
 mod quinn_support;

@@ -1,6 +1,6 @@
-//! Any sequence of quinn's reports, also of a peer that lies: no panic, and always room to send.
+//! No sequence of quinn's reports, even from a peer that lies, makes a scheme panic or keeps it from sending.
 
-#![allow(clippy::disallowed_methods)] // quinn counts from an instant
+#![allow(clippy::disallowed_methods)] // quinn takes times as `Instant`
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
@@ -15,15 +15,15 @@ use quinn_proto::RttEstimator;
 #[derive(Clone, Debug)]
 enum Report {
     Send(u16),
-    /// Transmissions up to this many before the newest, also some that never were. `in_flight` is what the stack
-    /// claims.
+    /// Acknowledges transmissions up to this many before the newest, possibly some that were never sent.
+    /// `in_flight` is what the stack claims.
     Ack {
         first: usize,
         count: usize,
         in_flight: u64,
         idle: bool,
     },
-    /// Losses of this size; none are marks, with or without a marked packet.
+    /// Losses of this size; a size of zero stands for marks, whether or not a packet was marked.
     Congestion {
         back: usize,
         lost: u64,
@@ -91,8 +91,8 @@ static RTT: LazyLock<RttEstimator> = LazyLock::new(crate::quinn_support::estimat
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// No scheme panics or closes its window on any sequence, and an honest peer afterwards lets those grow that look
-    /// at losses only: a scheme that looks at delays may have received impossible ones.
+    /// No scheme panics or closes its window on any sequence. With an honest peer afterwards, the windows of
+    /// loss-based schemes grow; a delay-based scheme may have received impossible delays.
     #[test]
     fn any_reports_of_quinn_leave_room(list in prop::collection::vec(reports(), 1..250), seed in any::<u64>()) {
         for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Quinn).is_none()) {

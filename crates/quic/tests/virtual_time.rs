@@ -1,4 +1,4 @@
-//! Schemes in noq, over a link of the workshop in virtual time.
+//! Schemes in noq, over a link of `narrows-net` in virtual time.
 
 use crate::support::{Pair, Path};
 use narrows_cc::{Nanos, schemes};
@@ -49,7 +49,7 @@ fn accepted_schemes_fill_a_clean_path() {
     }
 }
 
-/// A fifth of all packets lost: every scheme goes on, and the data arrives in order.
+/// With a fifth of all packets lost, every scheme continues, and the data arrives in order.
 #[test]
 fn fifth_of_packets_lost_stalls_no_scheme() {
     for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
@@ -80,7 +80,7 @@ fn runs_with_one_seed_are_equal() {
     assert_ne!(run(7), run(8));
 }
 
-/// Ten seconds of silence, then data again: it leaves at once, without a burst beyond the window, and is read soon.
+/// Data after ten seconds of silence leaves immediately, without a burst beyond the window, and is read soon.
 #[test]
 fn idle_connection_resumes() {
     for name in ["bbr-gc", "bbr3", "cubic", "newreno", "vegas"] {
@@ -93,7 +93,7 @@ fn idle_connection_resumes() {
         pair.departures.clear();
         pair.run_until(Nanos::from_millis(15_020));
         let sent: u64 = pair.departures.iter().map(|(_, size)| size).sum();
-        // A round trip of the link, and its buffer.
+        // At most the link's bandwidth-delay product plus its buffer.
         assert!(sent > 2400 && sent < 130_000, "{name}: {sent} bytes within a round trip");
         assert!(pair.departures[0].0 < Nanos::from_millis(15_001), "{name}: {:?}", pair.departures[0]);
         pair.run_until(secs(17));
@@ -101,8 +101,9 @@ fn idle_connection_resumes() {
     }
 }
 
-/// The server sends, and its client appears elsewhere: at a new address the scheme is a fresh one, at a new port the
-/// same one with an empty flight. Data goes on at three quarters of the rate within 5 s.
+/// The server sends, and its client moves. At a new address the server gets a fresh scheme; at a new port it
+/// keeps the scheme, with nothing in flight. Over the next 5 s the goodput is at least three quarters of the
+/// link's rate.
 #[test]
 fn scheme_is_told_that_its_peer_moved() {
     for name in ["bbr-gc", "bbr3", "cubic"] {
@@ -124,8 +125,8 @@ fn scheme_is_told_that_its_peer_moved() {
     }
 }
 
-/// The client sends, and moves: noq keeps its scheme (only the peer's address begins a path), and data goes on whether
-/// it noticed the move or not.
+/// The client sends, and moves: noq keeps its scheme (only a new address of the peer begins a path), and data
+/// continues whether or not the client's endpoint noticed the move.
 #[test]
 fn scheme_of_a_sender_that_moves_goes_on() {
     for name in ["bbr-gc", "bbr3", "cubic"] {

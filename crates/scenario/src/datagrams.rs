@@ -66,7 +66,7 @@ fn config(
             own.$field.or(common.$field).unwrap_or($default)
         };
     }
-    // Ranges fit the types that they become.
+    // Each key's range fits the type of its setting, so the casts lose nothing.
     macro_rules! number {
         ($field:ident, $default:expr) => {
             own.$field.or(common.$field).map_or($default, |within| within.0 as _)
@@ -98,15 +98,15 @@ fn config(
     })
 }
 
-/// Limit of one sender's queue in bytes. More is certainly a mistake and exceeds the memory of most machines.
+/// Greatest size of one sender's queue in bytes. A greater one is certainly a mistake and exceeds the memory of
+/// most machines.
 const MOST_WAITING: u64 = 2_000_000_000;
 
-/// The payload of a full TCP segment, so that packets of both have nearly the same size.
+/// The default datagram: the payload of a full TCP segment, so that DCCP and TCP packets have nearly the same size.
 const DATAGRAM: u16 = 1448;
 
 table! {
-    /// A flow of datagrams by itself, as real sockets send it: those keys of a scenario's flow that need no
-    /// network.
+    /// A datagram flow of real sockets: the keys of a scenario's flow that need no network.
     DatagramFlow {
         /// The congestion control scheme, with parameters after a colon.
         scheme: String,

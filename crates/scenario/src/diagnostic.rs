@@ -72,8 +72,8 @@ impl From<ScenarioError> for Warning {
     }
 }
 
-/// A diagnostic under construction: callers prefix their part of the key, and the first that knows the location
-/// sets it.
+/// A diagnostic under construction: each caller prefixes its part of the key, and the first caller that knows
+/// the location sets the location.
 #[derive(Clone, Debug)]
 pub(crate) struct Diagnostic(Box<Inner>);
 
@@ -151,7 +151,7 @@ pub(crate) fn key_in(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }
 
-/// A time in the unit that reads best.
+/// Formats a time in whole seconds if it is a multiple of one second, else in milliseconds.
 pub(crate) fn show(time: Nanos) -> String {
     match time.as_nanos() % 1_000_000_000 {
         0 => format!("{}s", time.as_nanos() / 1_000_000_000),
@@ -174,7 +174,7 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-/// Error for a name that is not among `known`: suggests the nearest one and lists all.
+/// Error for a name that is not among `known`: suggests the nearest known name and lists all.
 pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> Diagnostic {
     let message = match nearest(found, known.clone()) {
         Some(name) => format!("{message}; did you mean `{name}`?"),
@@ -183,7 +183,7 @@ pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item 
     Diagnostic::new("", message).accepted(known.collect::<Vec<_>>().join(", "))
 }
 
-/// The known name nearest to `found`, if it is near enough to be a slip.
+/// The known name nearest to `found`, if their distance is small enough for a typing error.
 fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = found.chars().count();
     let allowed = (1 + length / 4).min(length.saturating_sub(1));
@@ -214,7 +214,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Edit distances are those of the textbook.
+    /// Edit distances match the textbook examples.
     #[test]
     fn edit_distance_matches_the_textbook() {
         assert_eq!(edit_distance("kitten", "sitting"), 3);
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(edit_distance("bbr", "bbr"), 0);
     }
 
-    /// A slip is recognised, and a different word is not.
+    /// A misspelt name finds the known name, and a different word finds none.
     #[test]
     fn nearest_finds_a_slip_but_not_another_word() {
         let known = ["buffer", "rate"];
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(nearest("queue", known.into_iter()), None);
     }
 
-    /// Lines and columns count from one, and columns in characters.
+    /// Lines and columns are numbered from one, and columns count characters, not bytes.
     #[test]
     fn place_counts_lines_and_characters_from_one() {
         assert_eq!(place("a\nbc", 0), (1, 1));

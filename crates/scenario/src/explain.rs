@@ -76,7 +76,7 @@ pub struct Explanation {
     pub flows: Vec<FlowOptions>,
 }
 
-/// The texts in which origins are looked up.
+/// The scenario's text, its parsed tree and the swept keys, in which the origin of each option is looked up.
 pub(crate) struct Origins<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) text: &'a str,
@@ -169,7 +169,7 @@ fn network(scenario: &Scenario, plan: &Plan, origins: &Origins<'_>) -> Vec<Row> 
         let place = format!("network.{key}");
         let stated = values.get(*key).cloned();
         let absent = || unstated(network, kind, key).map(Value::from);
-        // The router of the first flow whose scheme needs one.
+        // The resolved router of the bottleneck. If the scenario states none, a flow's scheme has implied it.
         let router = first.and_then(|link| link.router.as_ref()).filter(|_| *key == "router");
         let implied = router.map(|router| Value::from(router.entry.info.name));
         let needed = stated.is_none() && implied.is_some();
@@ -180,7 +180,7 @@ fn network(scenario: &Scenario, plan: &Plan, origins: &Origins<'_>) -> Vec<Row> 
     rows
 }
 
-/// The keys of a link of a graph, its own or those of `[network]`.
+/// The keys of a graph's link, stated in the link's table or in `[network]`.
 fn link(scenario: &Scenario, index: usize, plan: &Plan, origins: &Origins<'_>) -> LinkOptions {
     let link = &scenario.links[index];
     let (own, common) = (object(link), object(&scenario.network));
@@ -196,7 +196,8 @@ fn link(scenario: &Scenario, index: usize, plan: &Plan, origins: &Origins<'_>) -
     LinkOptions { link: name, options }
 }
 
-/// Adds the row of a key stated at one of `places`: a buffer with its size, a queue with its parameters.
+/// Adds the row of a key stated at one of `places`. A buffer's row gets the resolved size; a queue's row is
+/// followed by the rows of its parameters.
 fn add(rows: &mut Vec<Row>, mut row: Row, link: Option<&LinkPlan>, places: &[String], origins: &Origins<'_>) {
     match (row.key.as_str(), link) {
         ("buffer", Some(link)) => row.resolved = Some(limit(&link.config.limit)),
@@ -219,9 +220,9 @@ fn limit(limit: &config::Limit) -> String {
     }
 }
 
-/// The parameters of a queue discipline, stated below one of the keys `places`.
+/// Rows of the parameters of a queue discipline, stated below one of the keys `places`.
 fn queue_rows(config: &config::Queue, places: &[String], origins: &Origins<'_>) -> Vec<Row> {
-    // The first table that has a queue has all of its keys.
+    // The first table that states a queue states all keys of that queue.
     let owner = places.iter().find(|place| origins.stated(place).is_some());
     let row = |(name, value): (&str, Value)| {
         let keys: Vec<String> = owner.map(|place| format!("{place}.{name}")).into_iter().collect();

@@ -43,7 +43,7 @@ impl Files for NoFiles {
     }
 }
 
-/// Files in memory: names and texts.
+/// Files in memory: names and contents.
 impl Files for BTreeMap<String, String> {
     fn read(&self, name: &str) -> Result<String, FileError> {
         self.get(name).cloned().ok_or_else(|| FileError::missing(name))

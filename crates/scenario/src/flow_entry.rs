@@ -23,7 +23,7 @@ pub(crate) struct FlowEntry {
     /// The subflows; a plain flow has one.
     pub(crate) subflows: Vec<SubflowPath>,
     pub(crate) alternates: Vec<Route>,
-    /// Bytes of a packet besides header and segment.
+    /// Bytes of the multipath mapping in each packet, besides header and segment.
     mapping: u16,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct FlowEntry {
 pub(crate) struct SubflowPath {
     pub(crate) route: Route,
     pub(crate) rtt: Nanos,
-    /// Delay to add in each direction to reach half of the RTT.
+    /// Delays to add to the forward and the reverse path, so that each takes half of the RTT.
     pub(crate) slack: (Nanos, Nanos),
 }
 
@@ -92,7 +92,7 @@ impl FlowEntry {
         Ok(Self { kind, identity, subflows, alternates, mapping })
     }
 
-    /// All paths of its data, alternates included.
+    /// All data paths, alternates included.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Route> {
         self.subflows.iter().map(|subflow| &subflow.route).chain(&self.alternates)
     }
@@ -102,7 +102,7 @@ impl FlowEntry {
         self.subflows.iter().map(|subflow| subflow.rtt).max().unwrap_or(Nanos::ZERO)
     }
 
-    /// A full packet.
+    /// Size of a full packet.
     pub(crate) fn packet(&self) -> Bytes {
         Bytes::new([self.kind.tcp.segment, self.kind.tcp.header, self.mapping].map(u64::from).iter().sum())
     }

@@ -28,7 +28,7 @@ const DATAGRAM_HEADER: u16 = 20 + 16;
 pub(crate) struct Draft {
     /// Index of its entry in `flows`.
     pub(crate) entry: usize,
-    /// Index in its connection.
+    /// Index of the subflow in its connection.
     pub(crate) subflow: usize,
     pub(crate) app: AppConfig,
     pub(crate) start: Nanos,

@@ -11,7 +11,7 @@ use crate::schema::value::Protocol;
 
 /// Properties by which a connection matches classes.
 pub(crate) struct Member<'a> {
-    /// Its own label, and the label of its entry.
+    /// The connection's label, and the label of its entry in `flows`.
     pub(crate) labels: [&'a str; 2],
     pub(crate) scheme: &'static schemes::Entry,
     pub(crate) protocol: Protocol,
@@ -19,25 +19,25 @@ pub(crate) struct Member<'a> {
     pub(crate) crosses: bool,
 }
 
-/// The link of a queue.
+/// Properties of a queue's link.
 pub(crate) struct Place<'a> {
     pub(crate) rate: Rate,
-    /// The RTT of a BDP.
+    /// The RTT of the link's bandwidth-delay product.
     pub(crate) rtt: Nanos,
-    /// A full packet.
+    /// Size of a full packet.
     pub(crate) packet: Bytes,
     /// All connections, in order.
     pub(crate) members: Vec<Member<'a>>,
 }
 
-/// The classes of a queue.
+/// Reads the classes of a queue.
 struct Reader<'a> {
     table: &'a str,
     classes: &'a [Class],
     place: &'a Place<'a>,
 }
 
-/// The queue in `table`.
+/// Resolves the hierarchical token bucket in `table`.
 pub(crate) fn queue(
     table: &str,
     classes: &[Class],
@@ -87,7 +87,7 @@ impl Reader<'_> {
         };
         let parents: Vec<_> = self.classes.iter().enumerate().map(parent).collect::<Result<_, _>>()?;
         for (number, class) in self.classes.iter().enumerate() {
-            // At most as many steps as classes, because ancestors may form a circle.
+            // Take at most as many steps as there are classes, because ancestors may form a cycle.
             let above = std::iter::successors(parents[number], |&above| parents[above]);
             let mut steps = above.take(self.classes.len());
             if steps.any(|above| above == number) {
@@ -173,7 +173,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Assured rates must not exceed the capacity.
+    /// Rejects assured rates that add up to more than the parent's rate or, at the top level, the link's rate.
     fn check_sums(&self, parents: &[Option<usize>]) -> Result<(), Diagnostic> {
         let sum = |parent: Option<usize>| {
             let children = (0..parents.len()).filter(|&child| parents[child] == parent);
@@ -239,7 +239,7 @@ impl Reader<'_> {
         Ok(members.iter().map(|member| class_of(member).map(|number| number as u8)).collect())
     }
 
-    /// The class of all other flows.
+    /// The class of flows that match no class.
     fn default(&self, stated: Option<&str>, parents: &[Option<usize>], flows: &[Option<u8>]) -> Result<u8, Diagnostic> {
         let key = format!("{}.default", self.table);
         let leaf = |number: &usize| !parents.contains(&Some(*number));
@@ -268,7 +268,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Rejects trees that are too deep.
+    /// The diagnostic for a tree that the network refuses, such as one that is too deep.
     fn refuse(&self, error: HtbError) -> Diagnostic {
         let most = config::Htb::MAX_DEPTH;
         let (key, message) = match error {

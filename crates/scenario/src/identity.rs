@@ -13,7 +13,7 @@ use crate::schema::{Flow, Protocol, Scenario};
 pub(crate) struct Identity {
     tuple: FiveTuple,
     negotiation: NegotiationConfig,
-    /// A content is stated; otherwise each connection is a separate transmission.
+    /// Whether the entry states a content; otherwise each connection is a separate transmission.
     stated: bool,
 }
 
@@ -24,7 +24,7 @@ const RECEIVERS: u32 = (10 << 24) | (128 << 16);
 const PORT: u16 = 5001;
 /// The first port of senders (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
-/// The first content number of flows that state none.
+/// The first content number of flows that state no content.
 const OWN_CONTENT: u32 = 1 << 31;
 
 fn address(key: String, text: &str) -> Result<u32, Diagnostic> {
@@ -38,7 +38,8 @@ impl Identity {
         let flow = &scenario.flows[index];
         let key = |name: &str| format!("flows.{index}.{name}");
         let host = |network: u32, entry: usize| network + ((entry as u32) << 8) + 1;
-        // All subflows of a content have the same receiver.
+        // Flows with the same content are subflows of one transmission, so all use the receiver of the first
+        // entry with it.
         let same = |other: &Flow| other.content.is_some() && other.content == flow.content;
         let home = scenario.flows.iter().position(same).unwrap_or(index);
         let source = match &flow.source {
@@ -89,14 +90,14 @@ impl Identity {
         Ok(Self { tuple, negotiation, stated: flow.content.is_some() })
     }
 
-    /// The addresses of the entry's connection number `nth`.
+    /// Addresses and ports of the entry's connection number `nth`.
     pub(crate) fn tuple(&self, nth: usize) -> FiveTuple {
         let port = EPHEMERAL + (nth % usize::from(u16::MAX - EPHEMERAL + 1)) as u16;
         FiveTuple { source_port: port, ..self.tuple }
     }
 
-    /// Rate request of flow number `flow` of the run, subflow number `subflow` of its connection. `before`:
-    /// the requests of earlier flows.
+    /// Rate request of flow number `flow` of the run, which is subflow number `subflow` of its connection.
+    /// `before` holds the requests of earlier flows.
     pub(crate) fn negotiation(&self, flow: usize, subflow: usize, before: &[NegotiationConfig]) -> NegotiationConfig {
         if !self.stated {
             let content = OWN_CONTENT + (flow - subflow) as u32;

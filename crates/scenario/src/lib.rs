@@ -85,7 +85,7 @@ pub struct Run {
     pub scenario: Scenario,
     /// 16 hexadecimal digits that name the run: a hash of scenario, seed, capacity traces and version.
     pub id: String,
-    /// Warnings about its point, in the run of the first seed.
+    /// Warnings about the point; only the run of its first seed has them.
     pub warnings: Vec<Warning>,
 }
 
@@ -108,7 +108,7 @@ pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec
     Ok(all)
 }
 
-/// Rejects a seed that two points of a sweep of seeds share: its run would count twice.
+/// Rejects a seed that two points of a sweep over seeds share, because its run would count twice.
 fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) -> Result<(), Diagnostic> {
     for run in runs {
         let rest = run.point.iter().filter(|(key, _)| key != SEED).cloned().collect();
@@ -123,7 +123,7 @@ fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) 
 /// The swept keys of a point with their values.
 type Point<'a> = &'a [(String, String)];
 
-/// Calls `each` for every point with its swept keys, its text, the number of points, and the files read so far.
+/// Calls `each` for every point with its swept keys, its tree, the number of points, and the files read so far.
 fn points(
     source: &Source<'_>,
     overrides: &[(String, String)],
@@ -335,7 +335,8 @@ fn id_of(version: &str, scenario: &Scenario, traces: &Traces) -> String {
 mod tests {
     use super::*;
 
-    /// The version of the engine is part of a run's id: results of another version are never taken for this one's.
+    /// The run's id depends on the engine's version, so results of another version are never taken for those of
+    /// this one.
     #[test]
     fn run_id_depends_on_engine_version() {
         let text = "[network]\nrate = \"10mbit\"\n[[flows]]\nscheme = \"bbr\"\nrtt = \"40ms\"\n";

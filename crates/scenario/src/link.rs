@@ -76,7 +76,7 @@ fn unreadable(key: &str, failed: &FileError, format: &str) -> Diagnostic {
     Diagnostic::new(key, format!("cannot read `{}`: {}", failed.place, failed.error)).accepted(format)
 }
 
-/// Reads the timeline in `file`; it repeats with the period of the link's capacity trace, if any.
+/// Reads the timeline in `file`. The timeline repeats with the period of the link's capacity trace, if any.
 fn timeline<T: Copy + Default>(
     known: &mut BTreeMap<String, Timeline<T>>,
     parse: fn(&str) -> Result<Timeline<T>, TimelineError>,
@@ -246,7 +246,7 @@ pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Di
     Ok((radio.seed.unwrap_or(seed), length_ms, settings))
 }
 
-/// A policer.
+/// Resolves a policer.
 pub(crate) fn policer(table: &str, policer: &schema::Policer, packet: Bytes) -> Result<config::Policer, Diagnostic> {
     let burst = policer.burst.value();
     if burst < packet {
@@ -284,7 +284,7 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
     Ok(Some(RouterConfig { dies, ..RouterConfig::new(entry, params) }))
 }
 
-/// The table of a router whose parameters were written after a colon, like a scheme's.
+/// The table of a router whose parameters follow a colon, as a scheme's may.
 fn as_table(kind: &str, inline: &str) -> String {
     let pairs = inline.split(',').filter_map(|part| part.split_once('='));
     let entry = |(name, value): (&str, &str)| match value.trim() {
@@ -333,7 +333,7 @@ pub(crate) fn teach(link: &str, own: &mut RouterConfig, traces: &Traces) -> Resu
 
 const LEARNED: &str = "network.learned";
 
-/// The controller.
+/// Resolves the settings of the controller.
 pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controller::Config, Diagnostic> {
     let default = controller::Config::default();
     let Some(stated) = stated else { return Ok(default) };
@@ -352,7 +352,7 @@ pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controll
     })
 }
 
-/// Reordering.
+/// Resolves reordering.
 pub(crate) fn reordering(table: &str, reorder: &schema::Reorder) -> Result<config::Reordering, Diagnostic> {
     let delay = time_or(format!("{table}.delay"), Some(&reorder.delay), Nanos::ZERO)?;
     Ok(config::Reordering { probability: reorder.probability.value(), delay })

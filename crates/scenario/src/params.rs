@@ -25,8 +25,8 @@ fn describe(param: &Param) -> String {
     }
 }
 
-/// Resolves the key `scheme` of `table`, with parameters from the text after the colon and from the table
-/// `params`, else from the profile if TCP carries it.
+/// Resolves the key `scheme` of `table`. Parameters come from the text after the colon and from the table
+/// `params`; for TCP flows, the profile sets the others.
 pub(crate) fn scheme(
     text: &str,
     table_params: Option<&BTreeMap<String, ParamValue>>,
@@ -82,7 +82,7 @@ pub(crate) fn scheme(
     Ok((entry, params))
 }
 
-/// The parameters of a scheme: its defaults, overridden by these texts by name.
+/// The parameters of a scheme: its defaults, overridden by `values`, pairs of name and text.
 ///
 /// # Errors
 /// The first value that is refused: the problem and what is accepted.
@@ -129,7 +129,7 @@ pub(crate) fn plain(value: &ParamValue) -> String {
     }
 }
 
-/// Sets a parameter of `owner` from a text; `known` lists its parameters.
+/// Sets a parameter of `owner` from a text; `known` lists the parameters of `owner`.
 pub(crate) fn set(
     params: &mut Params,
     owner: &str,

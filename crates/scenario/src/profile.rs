@@ -18,11 +18,11 @@ use crate::schema::tcp::ProfileName;
 /// One option that a profile sets.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// A key of `[tcp]`, or a parameter: `hystart` of every scheme that has it, `bbr.quantum` of that scheme.
+    /// A key of `[tcp]`, or a parameter: `hystart` sets it for every scheme that has it, `bbr.quantum` for BBR only.
     pub key: &'static str,
     /// Its value, as a scenario spells it.
     pub value: Cow<'static, str>,
-    /// The rule, function or attribute that it follows.
+    /// The RFC, the function of the kernel or of ns-3, or the attribute that the value follows.
     pub follows: &'static str,
     /// Its treatment under `--on kernel`: `set` as stated, or `linux`; `None` for a parameter.
     pub kernel: Option<&'static str>,
@@ -37,7 +37,7 @@ pub struct Profile {
     pub name: &'static str,
     /// One sentence.
     pub summary: &'static str,
-    /// Keys of `[tcp]`: those of the table of options.
+    /// Settings of keys of `[tcp]`, from the table of transport options.
     pub tcp: Vec<Setting>,
     /// Parameters of schemes.
     pub params: &'static [Setting],
@@ -161,7 +161,7 @@ impl<'a> FlowProfile<'a> {
         self.except.iter().all(|name| name != setting.key)
     }
 
-    /// Its keys of `[tcp]`.
+    /// The profile's keys of `[tcp]`, without the exceptions.
     pub(crate) fn keys(&self) -> Cow<'static, Tcp> {
         let mut keys = Cow::Borrowed(&self.profile.keys);
         for name in self.except {
@@ -170,7 +170,7 @@ impl<'a> FlowProfile<'a> {
         keys
     }
 
-    /// Its parameters of a scheme: names and values.
+    /// The profile's parameters of a scheme: names and values.
     pub(crate) fn params(self, scheme: &'static schemes::Entry) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.profile.params.iter().filter_map(move |setting| {
             if !self.keeps(setting) {

@@ -26,7 +26,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Parses a quantity that this crate has spelled.
+/// Parses a quantity whose text this crate wrote, so it is valid.
 pub(crate) fn parsed<T: FromStr>(text: &str) -> T {
     match text.parse() {
         Ok(value) => value,
@@ -74,7 +74,7 @@ fn split(text: &str) -> Result<(Decimal<'_>, &str), String> {
     let (number, unit) = text.split_at(end);
     let unsound = || format!("`{text}` is not a number with a unit");
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // 24 digits leave room for the largest unit in 128 bits.
+    // 24 digits times the factor of the largest unit fit 128 bits.
     if whole.is_empty() || fraction.contains('.') || number.ends_with('.') || number.len() > 24 {
         return Err(unsound());
     }
@@ -143,7 +143,7 @@ fn rate(text: &str) -> Result<narrows_cc::Rate, String> {
     }
 }
 
-/// 115 days: so many sums of times fit 64 bits that none needs a check.
+/// 115 days: sums of such times fit 64 bits without overflow checks.
 const LONGEST: Nanos = Nanos::from_secs(10_000_000);
 
 fn time(text: &str) -> Result<Nanos, String> {
@@ -179,7 +179,7 @@ pub enum BufferSize {
     Bdp {
         /// The number of BDPs.
         multiple: f64,
-        /// Round-trip time of the BDP instead of the longest one.
+        /// Round-trip time of the BDP instead of the longest RTT.
         rtt: Option<Nanos>,
     },
     /// Packets.
@@ -243,7 +243,7 @@ fn frequency(text: &str) -> Result<f64, String> {
 /// An amount of data.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DataAmount {
-    /// So many full segments.
+    /// A number of full segments.
     Packets(u64),
     /// Bytes.
     Bytes(Bytes),
@@ -318,7 +318,7 @@ macro_rules! quantity {
     };
 }
 
-/// Takes a text; a bare number is passed on as text, so that the quantity can say which unit it lacks.
+/// Visits a string. Passes a bare number on as text, so that the quantity's error can list the missing unit.
 struct Text(&'static str);
 
 impl Visitor<'_> for Text {
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(value("50ms"), BufferSize::Time(Nanos::from_millis(50)));
     }
 
-    /// Refusals of quantities name the problem.
+    /// Errors of quantities name the problem.
     #[test]
     fn quantity_refusals_name_the_problem() {
         assert_eq!(refused::<Rate>("100"), "`100` has no unit");

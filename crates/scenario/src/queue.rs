@@ -16,7 +16,7 @@ use crate::schema::class::Class;
 use crate::schema::short::tagged;
 use crate::schema::table::table;
 
-/// A queue's table, and its link.
+/// A queue's table and its link.
 struct At<'a> {
     table: &'a str,
     place: &'a Place<'a>,
@@ -40,7 +40,7 @@ impl At<'_> {
         }
     }
 
-    /// The value of `name`, if `sound`.
+    /// Returns `value` if it is `sound`, else an error about the key `name`.
     fn check<T: std::fmt::Display>(&self, name: &str, value: T, sound: bool, accepted: &str) -> Result<T, Diagnostic> {
         match sound {
             true => Ok(value),
@@ -53,7 +53,7 @@ impl At<'_> {
 trait Keys {
     /// Its constants.
     type Config;
-    /// The constants, with the defaults of its document.
+    /// Resolves the constants; the defaults are those of the discipline's RFC or paper.
     fn resolve(&self, at: &At<'_>) -> Result<Self::Config, Diagnostic>;
     /// The keys with their effective values.
     fn rows(config: &Self::Config) -> Vec<(&'static str, Value)>;
@@ -275,7 +275,7 @@ impl Keys for Step {
 }
 
 table! {
-    /// Parameters of DualPI2. What is not stated follows from `target` and `rtt_max`.
+    /// Parameters of DualPI2. Unstated keys follow from `target` and `rtt_max`.
     DualPi2 {
         ; // optional:
         /// Acceptable delay (15ms).
@@ -361,7 +361,7 @@ impl Keys for Htb {
         let classes = self.classes.as_deref().unwrap_or_default();
         htb::queue(at.table, classes, self.default.as_deref(), at.place).map(Arc::new)
     }
-    /// Classes are shown as stated.
+    /// No rows: the classes are shown as the scenario states them.
     fn rows(_: &Self::Config) -> Vec<(&'static str, Value)> {
         Vec::new()
     }

@@ -15,12 +15,12 @@
 //! *Fluctuation.* Within a state the rate is log-normal with σ = 0.35: its logarithm is an AR(1) process in
 //! steps of 20 ms with a correlation time of 200 ms. It is cut at the peak rate.
 //!
-//! *Handovers.* The time between handovers is exponential with mean 12 s, or 330 m at 100 km/h. Measured
-//! drives found frequent handovers, with large changes of throughput (6 200 km; Hassan et al., 'Vivisecting
-//! Mobility Management in 5G Cellular Networks', SIGCOMM 2022). Transmission stops for 30 to 80 ms. The state
-//! of the new cell is then drawn from the long-run shares, and its additional delay uniformly from zero to
-//! the maximum, in steps of 0.1 ms. For 20 to 60 ms packets are lost, because the old cell could not forward
-//! them. Frequency, length and loss are our choice.
+//! *Handovers.* The time between handovers is exponential with mean 12 s, or 330 m at 100 km/h. Measured drives
+//! found frequent handovers, with large changes of throughput (6 200 km; Hassan et al., 'Vivisecting Mobility
+//! Management in 5G Cellular Networks', SIGCOMM 2022). Transmission stops for 30 to 80 ms. The state of the new
+//! cell is then drawn from the long-run shares, and its additional delay uniformly from zero to the maximum, in
+//! steps of 0.1 ms. In the 20 to 60 ms after the outage, packets are lost, because the old cell could not
+//! forward them. Frequency, length and loss are our choice.
 //!
 //! *Fading bursts.* Between handovers the link alternates between bursts (exponential, mean 50 ms) that lose
 //! a fifth of the packets, and gaps (exponential) without loss. They do not depend on the cell state, so the
@@ -28,10 +28,10 @@
 //!
 //! ## Averages
 //!
-//! They follow from the model; no parameter is fitted to a generated trace. Let T, O and B be the means of
-//! the time to the next handover, its outage and its burst. The link is up for h = (T + B)/(T + O + B) of the
-//! time, of which q = B/(T + B) is burst. With π the long-run shares of the states, m_s = k_s·u their means
-//! and P the peak, u solves
+//! The averages follow from the model; no parameter is fitted to a generated trace. Let T, O and B be the mean
+//! time to the next handover, the mean outage of a handover, and the mean loss burst after it. The link is up
+//! for the share h = (T + B)/(T + O + B) of the time, and bursts take the share q = B/(T + B) of the time up.
+//! With π the long-run shares of the states, m_s = k_s·u the mean rates of the states and P the peak, u solves
 //!
 //! h · Σ π_s · E[min(m_s·exp(σZ − σ²/2), P)] = mean rate.
 //!
@@ -44,7 +44,7 @@ use narrows_cc::{Nanos, Random, Rate};
 use narrows_net::timeline::{DelayTrace, LossTrace};
 use narrows_net::trace::{CapacityTrace, OPPORTUNITY_BYTES};
 
-/// Mean stay in each state, good to blocked, in milliseconds.
+/// Mean sojourn time in each state, good to blocked, in milliseconds.
 const STAY_MS: [f64; 4] = [1_500.0, 2_500.0, 2_000.0, 400.0];
 /// Relative mean rates of the states.
 const RELATIVE: [f64; 4] = [3.0, 1.0, 0.3, 0.01];
@@ -103,7 +103,7 @@ const fn middle(range: (u64, u64)) -> f64 {
 }
 
 impl Settings {
-    /// Share of the time in which the link carries, and share of that in bursts after handovers.
+    /// Share of the time in which the link is up, and share of that time in bursts after handovers.
     fn shares(&self) -> (f64, f64) {
         let carrying = self.handovers.as_millis_f64() + middle(BURST_MS);
         (carrying / (carrying + middle(OUTAGE_MS)), middle(BURST_MS) / carrying)
@@ -122,7 +122,7 @@ impl Settings {
         let (carrying, _) = self.shares();
         let (wanted, peak, shares) = (per_ms(self.mean) / carrying, per_ms(self.peak), long_run());
         let mean_at = |unit: f64| -> f64 { (0..4).map(|s| shares[s] * cut_mean(RELATIVE[s] * unit, peak)).sum() };
-        // The mean grows with the unit; a hundred times the mean is beyond every solution.
+        // The mean grows with `unit`; a hundred times the wanted mean exceeds every solution.
         let (mut low, mut high) = (0.0, wanted * 100.0);
         for _ in 0..100 {
             let unit = (low + high) / 2.0;
@@ -136,7 +136,7 @@ impl Settings {
     }
 }
 
-/// Long-run shares of time in the states: of the chain's visits, weighted with the stays.
+/// Long-run shares of time in the states: the shares of the chain's visits, weighted with the mean sojourn times.
 fn long_run() -> [f64; 4] {
     let mut visits = [0.25; 4];
     for _ in 0..1_000 {
@@ -223,8 +223,8 @@ impl Losses {
     }
 }
 
-/// The path of `seed`, `length_ms` long, after which it repeats. The last opportunity lies at its end, as
-/// mahimahi needs.
+/// Generates the path of `seed`, which repeats after `length_ms`. The last opportunity is at the end of the
+/// path, as mahimahi requires.
 pub fn generate(seed: u64, length_ms: u64, settings: &Settings) -> RadioPath {
     let random = |name| Random::stream(seed, name, 0);
     let (mut handovers, mut fading, mut fluctuation) =
@@ -285,7 +285,7 @@ pub fn generate(seed: u64, length_ms: u64, settings: &Settings) -> RadioPath {
                 _ => 0.0,
             } * f64::from(u8::from(now < length_ms)),
         );
-        // The opportunities at a time stand for the millisecond before it.
+        // Opportunities at `now` represent the millisecond before `now`.
         if now > 0 && !in_outage {
             credit += (rates[cell.state] * libm::exp(cell.fluctuation - SIGMA * SIGMA / 2.0)).min(peak);
             while credit >= OPPORTUNITY_BYTES as f64 {

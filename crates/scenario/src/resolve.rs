@@ -179,7 +179,7 @@ fn longest_rtt(entries: &[FlowEntry], link: usize) -> Nanos {
     longest.or_else(|| subflows().map(|subflow| subflow.rtt).max()).unwrap_or(Nanos::ZERO)
 }
 
-/// All connections, in their order.
+/// All connections, in the order of their flows.
 struct Connections<'a> {
     scenario: &'a Scenario,
     drafts: &'a [Draft],
@@ -230,7 +230,8 @@ fn link_plan(
     }
     let router = match &link.router {
         Some((router, key)) => link::router(key, router)?,
-        // A dumbbell lists only its bottleneck, not the reverse link.
+        // A scheme brings its router to the bottleneck of a dumbbell, the only listed link, but not to the
+        // reverse link.
         None if topology.is_dumbbell() && link.listed => entries
             .iter()
             .find_map(|entry| entry.kind.scheme.rate_protocol.and_then(Explicit::named))
@@ -318,8 +319,8 @@ fn connection(flow: &Flow, entry: &FlowEntry, first: &FlowPlan, number: usize) -
     }
 }
 
-/// Plans a flow and adds its access links, if the scenario has some. Subflows share those of the previous subflow,
-/// `before`.
+/// Plans a flow and adds its access links, if the scenario has some. A subflow shares the access links of the
+/// previous subflow, `before`.
 fn flow_plan(
     network: &Network,
     entry: &FlowEntry,

@@ -26,8 +26,9 @@ pub struct RunResult {
     pub data_packets: u64,
     /// Jain's fairness index of the flows' goodputs; a multipath connection counts as one flow.
     pub jain: f64,
-    /// Seconds from the last flow's start to the first of five seconds in which one-second windows have a
-    /// Jain's index of at least 0.9 while all flows are active. A multipath connection counts as one flow.
+    /// Seconds from the last flow's start to the beginning of the first five seconds whose one-second windows
+    /// all have a Jain's index of at least 0.9 while all flows are active. A multipath connection counts as one
+    /// flow.
     pub convergence_s: Option<f64>,
     /// One row per flow, including the subflows of multipath connections.
     pub flows: Vec<FlowResult>,
@@ -75,7 +76,7 @@ impl RunResult {
 pub struct Host {
     /// The backend: `kernel`, `quic`, or `noq` for noq's controllers.
     pub on: &'static str,
-    /// The network between the ends of QUIC: `namespaces` or `loopback`.
+    /// The network between the QUIC endpoints: `namespaces` or `loopback`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub between: Option<&'static str>,
     /// Release of the kernel.
@@ -88,7 +89,7 @@ pub struct Host {
     pub offload: bool,
     /// Whether the emulator ran with real-time priority.
     pub real_time: bool,
-    /// Delays of deliveries beyond their times.
+    /// Delays of deliveries beyond their scheduled times.
     pub lateness: Lateness,
     /// CPU time of the emulator per packet, including the kernel's receive path.
     pub cpu_us_per_packet: f64,
@@ -98,13 +99,13 @@ pub struct Host {
     pub attempts: u32,
     /// Whether lateness exceeded the bound even in the last attempt.
     pub disturbed: bool,
-    /// Our schemes on the kernel's TCP, if a flow had one.
+    /// Our schemes on the kernel's TCP, if a flow used one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shim: Option<Shim>,
     /// Rates that flows negotiated, if some did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub negotiation: Option<Negotiation>,
-    /// Packets that the sockets of QUIC's ends and relay dropped for lack of room.
+    /// Packets dropped by full socket buffers of the QUIC endpoints and the relay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,
     /// The program of flows that receive rates in TCP options, if there were any.
@@ -144,9 +145,9 @@ pub struct HostRates {
     pub scheme: String,
     /// Acknowledgements that the program processed.
     pub acks: u64,
-    /// Rates that it applied.
+    /// Rates that the program applied.
     pub advised: u64,
-    /// Invalid rates, which it ignored.
+    /// Invalid rates, which the program ignored.
     pub invalid: u64,
     /// Fallbacks for lack of rates.
     pub fallbacks: u64,
@@ -154,13 +155,13 @@ pub struct HostRates {
     pub offered: u64,
     /// Receivers' connections whose SYN had this offer.
     pub accepted: u64,
-    /// SYN-ACKs and acknowledgements with the option; three SACK blocks leave no room for it.
+    /// SYN-ACKs and acknowledgements with the option; three SACK blocks leave no space for the option.
     pub written: u64,
     /// Rates read from options.
     pub read: u64,
     /// Options read without a rate.
     pub unlimited: u64,
-    /// Options of acknowledgements that arrived after newer ones.
+    /// Options of acknowledgements that arrived after a newer acknowledgement.
     pub stale: u64,
     /// Operations that the kernel refused.
     pub errors: u64,
@@ -169,13 +170,13 @@ pub struct HostRates {
 /// The BPF shim between the kernel's TCP and our schemes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Shim {
-    /// The flows that ran over it.
+    /// The flows that ran over the shim.
     pub flows: Vec<ShimFlow>,
     /// Events that the kernel reported or should have reported.
     pub events: u64,
-    /// Decisions that the kernel applied. A newer one may replace a decision before it is applied.
+    /// Decisions that the kernel applied. A newer decision may replace one that is not applied yet.
     pub decisions: u64,
-    /// Events lost for lack of room in the ring buffer.
+    /// Events lost because the ring buffer was full.
     pub drops: u64,
     /// Events at which the kernel behaved as Reno because no decision came.
     pub fallbacks: u64,
@@ -204,7 +205,7 @@ pub struct ShimFlow {
     pub fallbacks: u64,
 }
 
-/// Delays of deliveries beyond their times, and of readings.
+/// Delays of deliveries and readings beyond their scheduled times.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Lateness {
     /// Mean of deliveries.
@@ -217,8 +218,8 @@ pub struct Lateness {
     pub stalls: u64,
 }
 
-/// Results of one multipath connection, after the warm-up unless stated. Order of data refers to the
-/// connection; in the rows of its subflows, to the subflow.
+/// Results of one multipath connection, after the warm-up unless stated. Order refers to the connection's data
+/// here, and to the subflow's data in the rows of its subflows.
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionResult {
     /// Its label.
@@ -239,12 +240,12 @@ pub struct ConnectionResult {
     pub duplicate_bytes: u64,
     /// Greatest number of bytes in the receiver's reordering queue; whole run.
     pub reorder_peak_bytes: u64,
-    /// Payload bytes reinjected on another subflow after a path was given up; whole run.
+    /// Payload bytes reinjected on another subflow after their path was abandoned; whole run.
     pub reinjected_bytes: u64,
-    /// Payload bytes of opportunistic retransmissions: repeated on a faster subflow because they blocked the
+    /// Payload bytes of opportunistic retransmissions: sent again on a faster subflow because they blocked the
     /// receive window, or were about to; whole run.
     pub rescued_bytes: u64,
-    /// Number of times a path was given up; whole run.
+    /// Number of times a path was abandoned; whole run.
     pub paths_given_up: u64,
 }
 

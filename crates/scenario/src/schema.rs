@@ -27,7 +27,7 @@ use table::table;
 pub use tcp::Tcp;
 pub use value::{ParamValue, Protocol};
 
-/// The keys of the items of this list of tables.
+/// The keys of each table in the list of tables `list`.
 pub(crate) fn keys_of_items(list: &str) -> Option<&'static [&'static str]> {
     match list {
         "flows" => Some(table::names::<Flow>()),
@@ -36,7 +36,7 @@ pub(crate) fn keys_of_items(list: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// The table of a key that is misplaced at the top of a scenario: `flows.rtt` for `rtt`.
+/// The full key of a key that is misplaced at the top of a scenario: `flows.rtt` for `rtt`.
 pub(crate) fn place_of(key: &str) -> Option<String> {
     let tables = [("flows", table::names::<Flow>()), ("network", table::names::<Network>())];
     let (table, _) = tables.into_iter().find(|(_, keys)| keys.contains(&key))?;

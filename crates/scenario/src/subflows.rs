@@ -7,7 +7,7 @@ use crate::diagnostic::{Diagnostic, refuse};
 use crate::schema::Flow;
 use crate::schema::subflows::{Subflow, Subflows};
 
-/// Subflows of entry `index`, each as a flow with the table of its keys. A plain flow has one.
+/// Subflows of entry `index`, each as a flow with the name of its table. A plain flow has one subflow.
 pub(crate) fn each(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result<Vec<(Flow, String)>, Diagnostic> {
     let table = format!("flows.{index}");
     let key = |name: &str| format!("{table}.{name}");

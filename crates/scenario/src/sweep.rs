@@ -90,7 +90,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Applies one override: a list adds or replaces an axis; a single value replaces that of the file.
+    /// Applies one override: a list adds or replaces an axis; a single value replaces the file's value.
     fn apply(&mut self, key: &str, text: &str) -> Result<(), Diagnostic> {
         let at = Location::CommandLine;
         if key == "sweep" || key.starts_with("sweep.") {
@@ -105,7 +105,7 @@ impl Grid {
                 .accepted("a key that no case sets")
                 .at(at));
         }
-        // An override of all items replaces the file's axis over one of them.
+        // An override of all items replaces the file's axis over one item.
         let ended = |axis: &Axis| axis.name != key && covers(key, &axis.name);
         let own = |axis: &&Axis| ended(axis) && axis.sets().any(|set| set.at == at);
         if let Some(axis) = self.axes.iter().find(own) {
@@ -167,13 +167,13 @@ impl Grid {
         &self.base
     }
 
-    /// The number of points, if it can be counted.
+    /// The number of points; `None` beyond 64 bits.
     pub(crate) fn len(&self) -> Option<u64> {
         self.axes.iter().try_fold(1u64, |product, axis| product.checked_mul(axis.choices.len() as u64))
     }
 
-    /// Point number `index`: the last axis varies fastest. Gives the swept keys with their values, and the
-    /// scenario.
+    /// Returns the swept keys of point number `index` with their values, and the scenario. The last axis varies
+    /// fastest.
     pub(crate) fn point(&self, index: u64) -> Result<(Vec<(String, String)>, Tree), Diagnostic> {
         let mut tree = self.base.clone();
         let mut point = Vec::with_capacity(self.axes.len());
@@ -195,7 +195,7 @@ impl Grid {
     }
 }
 
-/// The key of an axis in messages: that of `--set`, or the one below `[sweep]` in a file.
+/// The key of an axis in messages: the key of `--set`, or the key below `[sweep]` in a file.
 fn swept_key(key: &str, at: Location) -> String {
     if at == Location::CommandLine { key.to_owned() } else { format!("sweep.{key}") }
 }
@@ -269,7 +269,7 @@ fn check_different(axis: &Axis) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// An axis, or the axes of a table: `network.buffer` without quotes is a table in TOML.
+/// Reads an axis, or the axes of a table: `network.buffer` without quotes is a table in TOML.
 fn read_axes(key: &str, entry: &KeyValue, axes: &mut Vec<Axis>) -> Result<(), Diagnostic> {
     let name = format!("sweep.{key}");
     match &entry.value.node {
@@ -294,7 +294,7 @@ fn read_axes(key: &str, entry: &KeyValue, axes: &mut Vec<Axis>) -> Result<(), Di
     }
 }
 
-/// `cases`: one axis whose points set several keys at once.
+/// Reads `cases`: one axis whose points set several keys at once.
 fn cases(entry: &KeyValue) -> Result<Axis, Diagnostic> {
     let refuse = |found: String, at| {
         Diagnostic::new("sweep.cases", found)
@@ -335,9 +335,8 @@ fn setting(key: String, entry: &KeyValue) -> Setting {
     Setting { key, at: entry.value.at, value: entry.value.clone() }
 }
 
-/// Splits `a,b` at commas outside brackets and quotes. A scheme's parameters stay with it: in
-/// `bbr,cubic:beta=0.8,fast=off` a part that reads `name=value` after a part with a colon continues that
-/// part.
+/// Splits `a,b` at commas outside brackets and quotes. Parameters stay with their scheme: in
+/// `bbr,cubic:beta=0.8,fast=off` a part that reads `name=value` after a part with a colon continues that part.
 fn split_list(text: &str) -> Vec<String> {
     let (mut parts, mut depth, mut quote) = (vec![String::new()], 0u32, None);
     for c in text.chars() {

@@ -11,12 +11,12 @@ use crate::schema::tcp::Stated;
 /// Largest window that 32-bit sequence numbers and the window scale allow (RFC 7323 section 2.3).
 const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
 
-/// Header lengths: the longest leaves room for three SACK blocks in the 65535 bytes of a packet.
+/// Header lengths: the longest header leaves 28 of a packet's 65535 bytes, for three SACK blocks.
 const HEADERS: std::ops::RangeInclusive<u16> = 20..=65_507;
 
-/// TCP settings: those of the flow, else the common ones, else those of the profile, else the ECN mode that its
-/// scheme needs, else TCP as deployed. A mapping option takes `mapped` bytes of each segment, so that full packets
-/// keep their size.
+/// Resolves TCP settings: those of the flow, else the common ones, else those of the profile, else the ECN mode
+/// that the flow's scheme needs, else TCP as deployed. A mapping option takes `mapped` bytes of each segment,
+/// so that full packets keep their size.
 pub(crate) fn settings(
     common: &Tcp,
     own: Option<&Tcp>,

@@ -49,7 +49,7 @@ pub(crate) struct OneWayLink<'a> {
     pub(crate) router: Option<Stated<'a, Router>>,
     /// Impairments; none in the reverse direction of a duplex link.
     pub(crate) conditions: Option<Conditions<'a>>,
-    /// The scenario lists it.
+    /// Whether the scenario lists the link.
     pub(crate) listed: bool,
 }
 
@@ -69,7 +69,7 @@ struct Tables<'a, 't> {
     table: &'t str,
 }
 
-/// A value of the link's table, else the network's.
+/// The value in the link's table, else in the network's.
 fn pick<'a, T>(table: &str, key: &str, own: Option<&'a T>, common: Option<&'a T>) -> Option<Stated<'a, T>> {
     let own = own.map(|value| (value, format!("{table}.{key}")));
     own.or_else(|| common.map(|value| (value, format!("network.{key}"))))
@@ -91,7 +91,7 @@ impl<'a> Tables<'a, '_> {
     fn conditions(self, carried: &Carried, inputs: &mut Inputs<'_>) -> Result<Conditions<'a>, Diagnostic> {
         let Self { network, link, table } = self;
         let (loss_file, delay_file) = (pick!(self.loss_trace), pick!(self.delay_trace));
-        // A generated path has both.
+        // A generated path includes loss and delay.
         if carried.loss.is_some()
             && let Some((_, key)) = loss_file.as_ref().or(delay_file.as_ref())
         {
@@ -111,7 +111,7 @@ impl<'a> Tables<'a, '_> {
         })
     }
 
-    /// A listed link from one node to another.
+    /// Builds a listed link from one node to another.
     fn link(
         self,
         name: String,

@@ -35,7 +35,7 @@ pub(crate) struct KeyValue {
 }
 
 impl Tree {
-    /// From a scenario's text: JSON where the first character is a brace, TOML otherwise.
+    /// Parses a scenario's text: JSON if the first character is a brace, TOML otherwise.
     pub(crate) fn parse(text: &str) -> Result<Self, Diagnostic> {
         if text.trim_start().starts_with('{') {
             return Self::parse_json(text);
@@ -80,7 +80,7 @@ impl Tree {
         })
     }
 
-    /// A value of the command line: TOML if it parses as such, otherwise a text.
+    /// Parses a value of the command line: TOML if it is valid TOML, otherwise a string.
     pub(crate) fn from_command_line(text: &str) -> Self {
         let value = DeValue::parse(text).ok().and_then(|value| match value.get_ref() {
             DeValue::Datetime(_) => None,
@@ -255,7 +255,7 @@ pub(crate) fn names_in(key: &str) -> impl Iterator<Item = &str> {
     key.split('.').filter(|segment| segment.parse::<usize>().is_err())
 }
 
-/// Whether an equals sign before `start` has no value.
+/// Whether no value follows an equals sign that ends the text before `start`.
 fn lacks_value(text: &str, start: usize) -> bool {
     let blank = [' ', '\t'];
     text.split_at_checked(start).is_some_and(|(before, after)| {

@@ -57,8 +57,8 @@ pub(crate) fn initial_windows(scenario: &Scenario, entries: &[FlowEntry]) -> Vec
     entries.iter().enumerate().filter_map(|(index, entry)| initial_window(scenario, index, entry)).collect()
 }
 
-/// Warnings about keys of entry `index` without effect. `answered`: whether a router algorithm of this name
-/// is on its path.
+/// Warnings about keys of entry `index` without effect. `answered` returns whether a path of the flow has the
+/// router algorithm of a name.
 pub(crate) fn of_flow(
     flow: &Flow,
     index: usize,

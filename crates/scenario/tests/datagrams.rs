@@ -23,7 +23,7 @@ fn settings(head: &str, scheme: &str, more: &str) -> Config {
     accepted(head, &[flow(scheme, more)]).flows.remove(0).datagrams.expect("datagrams carry it")
 }
 
-/// Datagrams carry the schemes made for them, and other schemes if the flow says so.
+/// DCCP carries the schemes made for datagrams, and other schemes if the flow states it.
 #[test]
 fn datagrams_carry_schemes_made_for_them_and_others_on_request() {
     let flows = [
@@ -173,7 +173,7 @@ fn datagram_flow_alone_equals_that_of_a_scenario() {
     assert_eq!(alone.queue, Some(7));
 }
 
-/// A scheme that runs over TCP by default runs over DCCP here. An unset queue is left to the caller.
+/// A scheme that runs over TCP by default runs over DCCP here. An unset queue length is left to the caller.
 #[test]
 fn datagram_flow_alone_defaults_to_dccp_and_no_queue() {
     let flow = datagram_flow("command line", "scheme = \"cubic\"").unwrap();
@@ -181,7 +181,7 @@ fn datagram_flow_alone_defaults_to_dccp_and_no_queue() {
     assert_eq!(flow.config.scheme.info.name, "cubic");
 }
 
-/// A refusal names the key without a table, and keys that need a network are unknown.
+/// An error names the key without a table, and keys that need a network are unknown.
 #[test]
 fn datagram_flow_alone_refusals_name_the_key() {
     let refused = |text: &str| {

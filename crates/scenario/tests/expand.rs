@@ -52,7 +52,7 @@ fn sweep_is_product_of_axes_in_file_order_times_seeds() {
     assert_eq!(spec.seed, 8);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(10));
     assert_eq!(spec.flows[1].base_rtt, Nanos::from_millis(30));
-    // 10 Mbit/s × 30 ms.
+    // One BDP: 10 Mbit/s × 30 ms.
     assert_eq!(spec.links[0].config.limit, narrows_net::config::Limit::Bytes(Bytes::new(37_500)));
 }
 
@@ -74,7 +74,7 @@ rtt = "10ms"
 "flows.0.scheme" = ["vegas", "fixed"]
 "#;
 
-/// An override of all items replaces the sweep of one of them. Names of points contain the values in use.
+/// An override of all items replaces the sweep of one item. Names of points contain the values in use.
 #[test]
 fn override_of_all_items_ends_sweep_of_one() {
     let schemes = |run: &Run| run.scenario.flows.iter().map(|flow| flow.scheme.clone()).collect::<Vec<_>>();
@@ -207,7 +207,7 @@ fn cases_set_several_keys_and_are_one_axis() {
         ]
     );
     let specs: Vec<_> = runs.iter().map(|run| resolve(&run.scenario, run.seed, &NoFiles).unwrap()).collect();
-    // Slow: 10 Mbit/s × 80 ms; the other: 20 Mbit/s × 10 ms.
+    // The case `slow`: 10 Mbit/s × 80 ms; the other case: 20 Mbit/s × 10 ms.
     let limit = |index: usize| match specs[index].links[0].config.limit {
         narrows_net::config::Limit::Bytes(bytes) => bytes.as_u64(),
         other => panic!("{other:?}"),
@@ -224,7 +224,7 @@ fn unquoted_dotted_keys_sweep_like_quoted_ones() {
     assert_eq!(points(&quoted), points(&unquoted));
 }
 
-/// Names of runs are distinct and stable. They depend on the run only, not on the plan that contains it.
+/// Names of runs are distinct and stable. They depend on the run only, not on the other runs of the sweep.
 #[test]
 fn run_ids_are_distinct_and_depend_on_the_run_alone() {
     let runs = planned(SWEPT, &[]);
@@ -346,7 +346,7 @@ fn arrivals_are_a_poisson_process_of_the_seed() {
     let files = arrivals("\"100kB\"", 3);
     assert_eq!(files, arrivals("\"100kB\"", 3));
     assert_ne!(files, arrivals("\"100kB\"", 4));
-    // 100/s over 100 s: mean 10 000, standard deviation 100; four of them are allowed.
+    // 100 arrivals/s over 100 s: mean 10 000, standard deviation 100; the bound is four standard deviations.
     assert!((files.len() as f64 - 10_000.0).abs() < 400.0, "{}", files.len());
     assert!(files.is_sorted_by_key(|&(start, _)| start));
     assert!(files[0].0 >= Nanos::from_secs(100) && files[files.len() - 1].0 < Nanos::from_secs(200));
@@ -385,7 +385,7 @@ fn arrivals_end_at_limit_or_stop() {
                 arrivals = { rate = \"100/s\", size = \"1kB\" }\n";
     let flows = plan(text).flows;
     assert!(flows.iter().all(|flow| flow.start < Nanos::from_secs(10) && flow.stop.is_none()));
-    // Mean 1000, standard deviation 32.
+    // Mean 1000 arrivals, standard deviation 32; the bound is four standard deviations.
     assert!((flows.len() as f64 - 1000.0).abs() < 130.0, "{}", flows.len());
     assert_eq!(plan_with(text, &[("flows.arrivals.limit", "5")]).flows.len(), 5);
 }

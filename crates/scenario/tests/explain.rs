@@ -53,7 +53,7 @@ fn explain_names_the_origin_of_transport_options() {
     assert_eq!(found(second, "ecn"), (&true.into(), "scheme", None));
 }
 
-/// Without a profile the options are those of `linux`, and every key of `[tcp]` is there.
+/// Without a profile the options are those of `linux`, and every key of `[tcp]` is listed.
 #[test]
 fn explain_lists_all_keys_of_tcp() {
     let plain = "[network]\nrate = \"100mbit\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
@@ -65,7 +65,7 @@ fn explain_lists_all_keys_of_tcp() {
     assert!(rows.iter().all(|row| row.line.is_none() && ["default", "profile linux"].contains(&row.from.as_str())));
 }
 
-/// Parameters of a scheme come from its text, the flow's table, the profile, or the scheme.
+/// Parameters of a scheme come from the text after its colon, the flow's table, the profile, or the scheme's defaults.
 #[test]
 fn explain_names_the_origin_of_parameters() {
     let point = explained(TEXT, &[]).remove(0);
@@ -123,7 +123,7 @@ fn explain_covers_graphs_and_datagrams() {
     assert_eq!(found(&flow.transport, "ack_ratio"), (&2.into(), "default", None));
 }
 
-/// An invalid scenario is refused as in a run.
+/// Explaining an invalid scenario fails with the same error as running it.
 #[test]
 fn explain_refuses_what_a_run_refuses() {
     let source = Source { name: "bad.toml", text: "[tcp]\nprofile = \"bsd\"\n", files: &NoFiles };

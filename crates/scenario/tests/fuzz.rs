@@ -1,4 +1,4 @@
-//! Any scenario text is planned or refused in a few lines, without a panic.
+//! Any scenario text is planned, or refused with a message of at most two lines, without a panic.
 
 use narrows_scenario::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
 use narrows_scenario::{NoFiles, Source, expand};

@@ -41,7 +41,7 @@ fn shortest_path_has_least_delay_and_acks_return_on_it() {
     assert_eq!(delays, [Nanos::from_millis(5), Nanos::from_millis(14)]);
 }
 
-/// Of paths with equal delay, the one with fewer links wins, then the first by node names.
+/// Among paths with equal delay, the path with fewer links wins, then the first by node names.
 #[test]
 fn shortest_path_ties_go_to_fewer_links_then_names() {
     // a-d takes 20 ms, as the path over b does.
@@ -83,7 +83,7 @@ fn acks_find_another_path_around_one_way_links() {
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(6));
 }
 
-/// The first link is the slowest one that data crosses; of equal ones, the one that most flows use.
+/// The first link is the slowest link that data crosses; among equally slow links, the link that most flows use.
 #[test]
 fn first_link_is_slowest_with_data_then_most_used() {
     let first = |text: String| spec(&text).links[0].name.clone();
@@ -115,8 +115,8 @@ fn link_bdp_is_of_the_flows_that_use_it() {
     let text = diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"a\"\nto = \"b\"\nlabel = \"short\"");
     let spec = spec(&text);
     let limit = |name: &str| spec.links.iter().find(|link| link.name == name).unwrap().config.limit;
-    // 8 Mbit/s × 38 ms, 10 Mbit/s × 38 ms, 10 Mbit/s × 20 ms; no flow uses b-d, so the longest RTT of all
-    // flows counts: 38 ms.
+    // c-d: 8 Mbit/s × 38 ms; a-c: 10 Mbit/s × 38 ms; a-b: 10 Mbit/s × 20 ms. No flow uses b-d, so its RTT is
+    // the longest of all flows, 38 ms.
     assert_eq!(limit("c-d"), Limit::Bytes(Bytes::new(38_000)));
     assert_eq!(limit("a-c"), Limit::Bytes(Bytes::new(47_500)));
     assert_eq!(limit("a-b"), Limit::Bytes(Bytes::new(25_000)));
@@ -124,11 +124,11 @@ fn link_bdp_is_of_the_flows_that_use_it() {
     assert_eq!(limit("d-c"), Limit::Bytes(Bytes::new(38_000)));
 }
 
-/// A stated RTT adds the delay that the path lacks, at both ends.
+/// A stated RTT adds the delay that the path lacks, half of it in each direction.
 #[test]
 fn stated_rtt_adds_missing_delay_at_the_ends() {
     let spec = spec(&(diamond() + &flow("from = \"a\"\nto = \"d\"\nrtt = \"50ms\"")));
-    // 50 − 38 = 12 ms, half of it each way.
+    // 50 − 38 = 12 ms, half of it in each direction.
     let last = |hops: &[narrows_scenario::Hop]| hops[hops.len() - 1].delay;
     assert_eq!(last(&spec.flows[0].path.forward), Nanos::from_millis(14 + 6));
     assert_eq!(last(&spec.flows[0].path.reverse), Nanos::from_millis(5 + 6));

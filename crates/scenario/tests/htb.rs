@@ -55,7 +55,7 @@ rtt = "40ms"
             priority: 3,
             quantum: Some(3_000),
             burst: Some(Bytes::new(20_000)),
-            // Twice 8 Mbit/s for 40 ms.
+            // Two BDPs of 8 Mbit/s × 40 ms.
             limit: Some(Limit::Bytes(Bytes::new(80_000))),
             ..HtbClass::new("first", mbit(8.0))
         },
@@ -70,11 +70,11 @@ rtt = "40ms"
     ];
     assert_eq!(htb(&spec, 0).classes(), expected);
     assert_eq!(spec.links[0].config.limit, Limit::Packets(70));
-    // The reverse direction of a dumbbell has another queue.
+    // The reverse link of a dumbbell keeps drop-tail.
     assert_eq!(spec.links[1].config.queue, Queue::DropTail);
 }
 
-/// A flow belongs to the first class whose conditions it all meets.
+/// A flow belongs to the first class all of whose conditions it meets.
 #[test]
 fn htb_flow_joins_first_class_that_it_fully_matches() {
     let spec = spec(
@@ -124,6 +124,6 @@ fn htb_only_flows_across_the_link_need_a_class() {
     let spec = spec(&format!("[network]\nrate = \"10mbit\"\ndelay = \"5ms\"\n{links}{flows}"));
     let with_classes = spec.links.iter().filter(|link| matches!(link.config.queue, Queue::Htb(_)));
     let with_classes: Vec<_> = with_classes.map(|link| link.name.as_str()).collect();
-    // Like any queue, it applies to both directions of a duplex link.
+    // Like any queue, the token bucket applies to both directions of a duplex link.
     assert_eq!(with_classes, ["a-b", "b-a"]);
 }

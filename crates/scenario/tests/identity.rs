@@ -69,7 +69,7 @@ fn graph(alternatives: &str) -> Result<Plan, String> {
     ))
 }
 
-/// Alternate paths lead between the same nodes, and back.
+/// Alternate paths connect the same nodes, in both directions.
 #[test]
 fn alternate_paths_join_the_same_nodes() {
     let found = graph("[\"a\", \"y\", \"b\"]").unwrap();

@@ -44,7 +44,7 @@ fn profile_linux_lists_the_defaults() {
     }
 }
 
-/// All profiles list the same keys, so that one never inherits what another changes.
+/// All profiles list the same keys, so that no profile keeps a default that another replaces.
 #[test]
 fn profiles_list_the_same_keys() {
     let keys = |profile: usize| ALL[profile].tcp.iter().map(|setting| setting.key).collect::<Vec<_>>();
@@ -71,7 +71,7 @@ fn other_than_linux() -> TcpConfig {
     }
 }
 
-/// The profile `rfc` gives the rules of the RFCs.
+/// The profile `rfc` sets the rules of the RFCs.
 #[test]
 fn profile_rfc_sets_the_rules_of_rfcs() {
     let expected = TcpConfig { idle: IdleRule::Rfc5681, ..other_than_linux() };
@@ -83,7 +83,8 @@ fn profile_rfc_sets_the_rules_of_rfcs() {
     }
 }
 
-/// The profile `ns3` gives the attributes of ns-3: RFC 6675 without RACK and TLP, its timers and acknowledgements.
+/// The profile `ns3` sets the attributes of ns-3: RFC 6675 without RACK and TLP, and ns-3's timers and
+/// acknowledgements.
 #[test]
 fn profile_ns3_sets_the_attributes_of_ns3() {
     let expected = TcpConfig {
@@ -140,7 +141,7 @@ fn tcp_keys_reach_their_fields() {
     assert_eq!(TcpConfig::default().max_burst, MAX_TSO);
 }
 
-/// An option is off by default where the one that it needs is off.
+/// An option is off by default if the option that it needs is off.
 #[test]
 fn tcp_options_follow_the_ones_they_need() {
     let without = tcp("sack = false\ntimestamps = false");
@@ -156,7 +157,7 @@ fn tcp_options_follow_the_ones_they_need() {
     assert!(!without.timestamps);
 }
 
-/// An option that is stated against the one that it needs is refused, and so is an unknown word.
+/// Turning on an option without the option that it needs is an error, and so is an unknown word.
 #[test]
 fn tcp_options_are_refused_by_name() {
     let cases = [
@@ -185,7 +186,7 @@ fn tcp_options_are_refused_by_name() {
     }
 }
 
-/// The later wins: default, profile, `[tcp]`, the flow's `tcp`, an override.
+/// Later ones win: default, profile, `[tcp]`, the flow's `tcp`, an override.
 #[test]
 fn tcp_precedence_ends_with_overrides() {
     let delays = |common: &str, own: &str, overrides: &[(&str, &str)]| {
@@ -214,7 +215,7 @@ fn profile_of_flow_wins_over_common_one() {
     assert_eq!((word(0), word(1)), ("linux", "rfc9406"));
 }
 
-/// RACK can be switched on in a profile without it, and a burst in packets follows the stated segment.
+/// `rack` can be turned on over a profile without RACK, and a burst in packets follows the stated segment.
 #[test]
 fn profile_gives_way_to_stated_keys() {
     let own = tcp("profile = 'ns3'\nrack = true");
@@ -227,7 +228,7 @@ fn profile_gives_way_to_stated_keys() {
     assert_eq!(stated.params.word("hystart"), "off");
 }
 
-/// A profile is one of TCP: it leaves the parameters of datagram flows alone.
+/// A profile applies to TCP only: it leaves the parameters of datagram flows alone.
 #[test]
 fn profile_leaves_datagram_flows_alone() {
     let text = "[network]\nrate = \"100mbit\"\n[tcp]\nprofile = \"rfc\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\n\
@@ -235,7 +236,7 @@ fn profile_leaves_datagram_flows_alone() {
     assert_eq!(crate::texts::plan(text).flows[0].params.changed().count(), 0);
 }
 
-/// An exception leaves a profile's setting out, for keys of `[tcp]` and for parameters; what is stated still wins.
+/// An exception omits a profile's setting, for keys of `[tcp]` and for parameters; stated keys still win.
 #[test]
 fn exceptions_leave_settings_of_a_profile_out() {
     let own = tcp("profile = 'ns3'\nprofile_except = ['min_rto', 'rack']");

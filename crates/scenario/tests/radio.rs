@@ -49,10 +49,10 @@ fn radio_averages_over_seeds_are_those_requested() {
     assert!((loss - 0.005).abs() < 0.001, "{loss}");
 }
 
-/// Averages other than the defaults are met too.
+/// Averages other than the defaults are met, too.
 #[test]
 fn radio_other_averages_are_met_too() {
-    // A low peak and many handovers; a tenth of the packets of the test above, so twice its tolerance.
+    // A low peak and many handovers; a quarter of the seeds of the test above, so twice its tolerance for the mean.
     let settings = Settings {
         mean: Rate::from_mbit_per_sec(30.0),
         peak: Rate::from_mbit_per_sec(90.0),
@@ -74,8 +74,8 @@ fn radio_handovers_interrupt_and_change_the_delay() {
     let path = radio::generate(3, MINUTES_10, &defaults());
     let mut delays = path.delay.steps().to_vec();
     assert!(delays.iter().all(|&(_, delay)| delay <= Nanos::from_millis(10)));
-    // Ten minutes at one in 12.1 s make 50; four standard deviations. One in a hundred draws the previous
-    // delay again.
+    // One handover per 12.1 s makes 50 in ten minutes; the bounds are four standard deviations away. One
+    // handover in a hundred draws the previous delay again.
     assert!((20..=80).contains(&delays.len()), "{}", delays.len());
     for (at, _) in delays.split_off(1) {
         let at = at.as_nanos() / 1_000_000;
@@ -123,7 +123,7 @@ fn radio_table_makes_a_path_or_names_the_wrong_key() {
     assert!(refused("kind = '5g'\ndelay = '2s'\n").starts_with("t:2: delay"));
 }
 
-/// A generated path follows the seed of the run unless it has its own.
+/// A generated path follows the seed of the run unless the path's table states a seed.
 #[test]
 fn radio_path_follows_run_seed_unless_it_has_its_own() {
     let text = |radio: &str| {

@@ -26,7 +26,7 @@ fn scheme_without_its_router_gives_one_warning_per_point() {
         format!("repeat = 3\n[network]\nrate = \"10mbit\"\n{network}\n{flows}{more}")
     };
     let brf = "brf finds no router `brf` on its path and sends as CUBIC does".to_owned();
-    // The first flow adds its router to the bottleneck, which the second finds occupied.
+    // The first flow brings the router `rcp` to the bottleneck, so the second flow finds no `brf` there.
     assert_eq!(warnings(&text("", "")), [(Some(9), brf.clone())]);
     let rcp = "rcp finds no router `rcp` on its path and keeps its initial window, or sends at its line rate where one \
                is stated";
@@ -34,7 +34,7 @@ fn scheme_without_its_router_gives_one_warning_per_point() {
     assert_eq!(warnings(&text("router = \"brf\"", "")), [(Some(6), rcp.to_owned())]);
     let swept = "[sweep]\n\"network.loss\" = [\"0%\", \"1%\"]\n";
     assert_eq!(warnings(&text("", swept)), [(Some(9), brf.clone()), (Some(9), brf)]);
-    // Every scheme with its own router, and schemes that need none.
+    // No warnings for a scheme with its router, nor for one that needs none.
     for scheme in ["rcp", "xcp", "brf", "nodectl", "cubic"] {
         assert_eq!(warnings(&format!("[network]\nrate = \"10mbit\"\n{}", flow(scheme))), []);
     }

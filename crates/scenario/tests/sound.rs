@@ -54,7 +54,7 @@ fn buffers_follow_the_arithmetic_of_the_bdp() {
     assert_eq!(limit("100mbit", "1bdp"), Limit::Bytes(Bytes::new(625_000)));
     assert_eq!(limit("100mbit", "0.1bdp"), Limit::Bytes(Bytes::new(62_500)));
     assert_eq!(limit("100mbit", "5bdp@10ms"), Limit::Bytes(Bytes::new(625_000)));
-    // 0.7 has no exact binary form; 0.7 × 625 000 is 437 500 all the same.
+    // 0.7 has no exact binary form, but 0.7 × 625 000 still gives 437 500.
     assert_eq!(limit("100mbit", "0.7bdp"), Limit::Bytes(Bytes::new(437_500)));
     assert_eq!(limit("100mbit", "100pkt"), Limit::Packets(100));
     assert_eq!(limit("100mbit", "64kB"), Limit::Bytes(Bytes::new(64_000)));
@@ -70,7 +70,7 @@ fn bdp_of_capacity_trace_uses_its_mean_rate() {
     let files = &Folder("tests/fixtures");
     let runs = expand(&Source { name: "t", text, files }, &[]).unwrap();
     let spec = resolve(&runs[0].scenario, 1, files).unwrap();
-    // Five opportunities of 1500 B in 10 ms are 750 000 B/s; times 40 ms.
+    // Five opportunities of 1500 B in 10 ms are 750 000 B/s; × 40 ms = 30 000 B.
     assert_eq!(spec.links[0].config.limit, Limit::Bytes(Bytes::new(30_000)));
     assert!(
         matches!(&spec.links[0].config.capacity, Capacity::Trace(trace) if trace.opportunities_ms == [1, 2, 2, 5, 10])
@@ -81,7 +81,7 @@ fn bdp_of_capacity_trace_uses_its_mean_rate() {
 /// The stated RTT includes the delay of access links.
 #[test]
 fn access_links_take_delay_out_of_stated_rtt() {
-    //  sender ──5ms── ─10ms─ bottleneck ──5ms── receiver: 20 ms each way.
+    //  sender ──5ms── ─10ms─ bottleneck ──5ms── receiver: 20 ms in each direction.
     let text = r#"
         [network]
         rate = "80mbit"
@@ -108,7 +108,7 @@ fn access_links_take_delay_out_of_stated_rtt() {
         assert_eq!(link.config.limit, Limit::Packets(100));
         assert!(matches!(link.config.capacity, Capacity::Constant(rate) if rate == Rate::from_mbit_per_sec(200.0)));
     }
-    // Without access links at the receivers, it includes only the senders'.
+    // Without access links at the receivers, the stated RTT includes only the senders' access links.
     let spec2 = spec_with(text, &[("network.receiver_access", "false")]);
     assert_eq!(spec2.links.len(), 2 + 2 * 2);
     assert_eq!(spec2.flows[0].path.forward, [hop(2, 5), hop(0, 15)]);
@@ -340,7 +340,7 @@ fn numbers_are_read_in_every_toml_notation() {
     assert_eq!([seed("0x10"), seed("1_000"), seed("0b101"), seed("+7")], [16, 1000, 5, 7]);
 }
 
-/// A missing file of learned texts counts as empty, and an unreadable one is refused. A missing trace is
+/// A missing file of learned router state counts as empty, and an unreadable one is refused. A missing trace is
 /// refused with its line and key.
 #[test]
 fn missing_file_and_unreadable_file_differ() {

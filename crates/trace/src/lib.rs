@@ -158,7 +158,7 @@ impl Observer for Recorder {
         table.event.append_value(event.name());
         table.link.append_option(link);
         table.flow.append_value(packet.flow);
-        // A stream's acknowledgements have no sequence number.
+        // A TCP stream's acknowledgements have no sequence number: record the acknowledgement number.
         let (seq, ack) = packet.numbers();
         let acknowledges = event == PacketEvent::Ack && seq == 0;
         table.seq.append_value(if acknowledges { ack } else { seq });

@@ -44,7 +44,7 @@ fn same_seed_on_any_thread_gives_identical_traces() {
 #[test]
 fn a_trace_does_not_change_the_run() {
     let plain = narrows_sim::run(plan(&text(&["bbr", "cubic", "vegas"], "")));
-    // Both as read from JSON: reading may round the last digit.
+    // Compare both results as read from JSON, because reading may round the last digit.
     let plain = serde_json::to_string(&plain).unwrap();
     let plain: serde_json::Value = serde_json::from_str(&plain).unwrap();
     let (traced, ..) = traced("trace", &["bbr", "cubic", "vegas"]);

@@ -41,8 +41,7 @@ fn series(samples: &Samples, name: &str) -> Vec<f64> {
     samples.iter().filter_map(|at| at.get(name).copied()).collect()
 }
 
-/// Totals never decrease and end as the counters of the run; the smoothed RTT lies between the extremes of the
-/// newest samples.
+/// Totals never decrease and end at the run's counters; the smoothed RTT lies within the range of the RTT samples.
 #[test]
 fn totals_of_a_flow_end_as_the_counters_of_the_run() {
     let (samples, result) = samples("flow-totals", &file_transfer("cubic", "linux"));
@@ -62,7 +61,7 @@ fn totals_of_a_flow_end_as_the_counters_of_the_run() {
     assert!(rows("bytes_acked") < rows("bytes_sent") && rows("rtt_ms") < rows("bytes_sent"));
     // Besides data: the SYN and the FIN. The first data completes the handshake.
     assert_eq!(last("segs_out"), counters.data_packets_sent as f64 + 2.0);
-    // An acknowledgement per two packets at least, and the SYN-ACK.
+    // At least one acknowledgement per two packets, plus the SYN-ACK.
     assert!(last("segs_in") > last("data_segs_out") / 2.0 - 10.0 && last("segs_in") < last("segs_out"));
     let (newest, smoothed) = (series(&samples, "rtt_sample_ms"), series(&samples, "rtt_ms"));
     let bounds = newest.iter().fold((f64::MAX, 0f64), |(low, high), &x| (low.min(x), high.max(x)));
@@ -71,8 +70,8 @@ fn totals_of_a_flow_end_as_the_counters_of_the_run() {
     assert!(smoothed.iter().all(|&x| x > 40.0 && x < bounds.1 + 12.0), "{bounds:?}");
 }
 
-/// The counts of `TCP_INFO` add up to inflight as in Linux's `tcp_packets_in_flight`, and the timeout keeps its
-/// distance from the RTT.
+/// The counts of `TCP_INFO` add up to inflight as in Linux's `tcp_packets_in_flight`, and the timeout exceeds
+/// the RTT by at least max(4 rttvar, 200 ms).
 #[test]
 fn series_of_tcp_info_agree_with_each_other() {
     let (samples, _) = samples("flow-info", &file_transfer("cubic", "linux"));
@@ -96,7 +95,7 @@ fn series_of_tcp_info_agree_with_each_other() {
     }
     assert!(rows > 40, "{rows} rows");
     assert!(seen.values().all(|&most| most > 0.0), "{seen:?}");
-    // No threshold in slow start or for a scheme without one.
+    // No ssthresh in slow start, nor for a scheme that has none.
     let first = samples.iter().find(|at| at.contains_key("rto_ms")).unwrap();
     assert!(!first.contains_key("ssthresh_bytes"), "{first:?}");
 }
@@ -120,7 +119,7 @@ fn series_of_bbr_have_no_ssthresh() {
     assert!(series(&samples, "minrtt_ms").len() > 40);
 }
 
-/// Values of TCP have no rows for datagrams.
+/// Series of TCP have no rows for datagrams.
 #[test]
 fn series_of_tcp_info_are_absent_for_datagrams() {
     let text = file_transfer("ccid2", "linux").replace("[[flows]]", "[[flows]]\nprotocol = \"dccp\"");

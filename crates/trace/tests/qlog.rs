@@ -86,7 +86,7 @@ fn counts_of_lossy_flow_match_result() {
     let sent: Vec<u64> = data(&records, "quic:packet_sent", "").into_iter().map(number).collect();
     assert!(sent.is_sorted_by(|before, after| before + 1 == *after) && sent[0] == 0, "gaps in packet numbers");
     let counters = *result.counters();
-    // All packets of data, and the SYN and the acknowledgement of the handshake.
+    // Besides data packets, only the SYN and the acknowledgement of the handshake.
     let others = sent.len() as u64 - counters.data_packets_sent;
     assert!((1..=2).contains(&others), "{} packets, {} of data", sent.len(), counters.data_packets_sent);
     let lost: Vec<u64> = data(&records, "quic:packet_lost", "").into_iter().map(number).collect();
@@ -103,8 +103,8 @@ fn counts_of_lossy_flow_match_result() {
     assert!(acked.len() + lost.len() + 200 > sent.len(), "{} acked of {}", acked.len(), sent.len());
 }
 
-/// The metrics are those of the sender: RTT at least the base RTT, bytes in flight up to the cwnd, and the greatest
-/// rate of a paced scheme near the link's.
+/// The metrics are those of the sender: the RTT is at least the base RTT, the bytes in flight are at most the
+/// cwnd, and the greatest rate of a paced scheme is near the link's.
 #[test]
 fn metrics_are_those_of_the_sender() {
     let (_, records) = logged("metrics", &scenario("[[flows]]\nscheme = \"bbr\"\nrtt = \"40ms\""));
@@ -115,7 +115,7 @@ fn metrics_are_those_of_the_sender() {
     assert!(values("latest_rtt").iter().all(|&rtt| rtt >= 40.0));
     assert!(values("smoothed_rtt").len() > 100 && values("rtt_variance").len() > 100);
     let settled = values("pacing_rate").into_iter().next_back().expect("a rate");
-    // 20 Mbit/s on the link are 19.3 of payload; gains of BBR are 0.75 to 1.25.
+    // 20 Mbit/s on the link carry 19.3 Mbit/s of payload; BBR's gains are 0.75 to 1.25.
     assert!((13e6..26e6).contains(&settled), "{settled} bit/s");
     // The BDP is 100 kB.
     let inflight = values("bytes_in_flight").into_iter().fold(0.0, f64::max);

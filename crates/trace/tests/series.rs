@@ -9,7 +9,7 @@ use arrow_array::types::{Float64Type, UInt32Type, UInt64Type};
 use narrows_scenario::telemetry::Shown;
 use narrows_sim::RunResult;
 
-/// A series of link 0: times in seconds, and values or texts.
+/// A series of link 0: times in seconds, and values or strings.
 type Series = Vec<(f64, Option<f64>, Option<String>)>;
 
 /// A run of two flows on 100 Mbit/s with a trace, and the series of its bottleneck.
@@ -72,8 +72,8 @@ fn every_router_reading_is_a_series_of_its_link() {
 /// Readings have the unit in their name.
 #[test]
 fn readings_have_the_unit_of_their_name() {
-    // The rate of two flows that share 100 Mbit/s, and their RTT: 40 ms and a queue of a few packets of 0.12
-    // ms.
+    // Expect half of 100 Mbit/s for each of two flows, and an RTT of 40 ms plus a queue of a few packets of
+    // 0.12 ms each.
     let (result, series) = traced("units-rcp", "rcp", "");
     let mean = |name: &str| {
         let values = settled(&series[name]);
@@ -118,8 +118,8 @@ fn class_backlogs_sum_to_queue() {
     assert!(a.iter().all(|(_, value, _)| *value == Some(0.0)));
 }
 
-/// DCCP packets, including ACKs, have their own sequence numbers and stay in order on this path. Results
-/// count the connection's events, and its peak memory outlives its close.
+/// DCCP packets, including ACKs, have their own sequence numbers and are not reordered on this path. Results
+/// count the connection's events, and its peak memory remains reported after its close.
 #[test]
 fn dccp_events_are_counted_and_traced() {
     let text = |flow: &str| {

@@ -1,5 +1,5 @@
 //! Log-linear histogram: 32 buckets per octave bound the error of quantiles to 1/64 (1.6 %). Memory is used
-//! only for octaves with values.
+//! only from the lowest to the highest octave with values.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,8 +9,8 @@ const SUB: usize = 1 << SUB_BITS;
 
 /// Counts `u64` values; count, sum, mean, minimum and maximum are exact.
 ///
-/// Row 0 holds the values below 32, one bucket each. Row r ≥ 1 holds 32·2^(r-1) up to 32·2^r in 32 equal
-/// buckets. Only the rows between the lowest and the highest value are stored, 128 bytes each.
+/// Row 0 holds the values below 32, one bucket each. Row r ≥ 1 holds the values from 32·2^(r-1) to below 32·2^r
+/// in 32 equal buckets. Only the rows from the lowest to the highest value are stored, 128 bytes each.
 // Smaller than a cache line, because each of thousands of flows has a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {

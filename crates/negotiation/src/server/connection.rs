@@ -24,14 +24,14 @@ use crate::{Counts, Flow, Mbit, NegotiationError, Operator, TICK, wait};
 
 /// Longest wait for the last acknowledgement and the termination.
 const DRAIN: Nanos = Nanos::from_secs(5);
-/// A client that takes less than [`LEAST`] and a quarter of its rate in this time is gone.
+/// A client counts as gone if, in this time, it takes less than [`LEAST`] and less than a quarter of its rate.
 const SILENCE: Nanos = Nanos::from_secs(30);
 const LEAST: u64 = 64 << 10;
-/// Pieces written, and datagrams read, at once.
+/// Pieces written, and datagrams read, per turn.
 const BATCH: usize = 16;
 /// Bytes of IPv4 and TCP headers without and with timestamps.
 const HEADERS: [u16; 2] = [40, 52];
-/// Refusal of clients that send more, because each byte would wake the server.
+/// Reason for closing clients that send more data, because each byte would wake the server.
 const TALKS: &str = "the client sent data after its hello; accepted: nothing more";
 
 pub(super) struct Connection<'a> {
@@ -49,14 +49,14 @@ pub(super) struct Connection<'a> {
     piece: Vec<u8>,
     place: usize,
     pub(super) written: u64,
-    /// All is written, since this time.
+    /// Time at which all data was written.
     shut_at: Option<Nanos>,
     /// The last check of progress: its time, and the bytes written until then.
     progress: (Nanos, u64),
-    /// Data still waits for the first answer.
+    /// Whether data still waits for the first answer.
     waiting: bool,
     name: String,
-    /// The log's last line about the rate, which rounds small changes away.
+    /// The last log line about the rate; its rounding hides small changes.
     reported_rate: String,
     /// Payload share of wire bytes.
     share: f64,
@@ -180,7 +180,7 @@ impl<'a> Connection<'a> {
         self.operator.log(&format!("{}: {text}", self.name));
     }
 
-    /// Bytes from the client, 0 if it is gone; `None` if it has sent nothing.
+    /// Number of bytes read from the client, 0 if the client is gone; `None` if nothing has arrived.
     fn heard(&self) -> Option<usize> {
         let mut rest = [0; 64];
         let mut reading = self.stream;
@@ -234,7 +234,7 @@ impl<'a> Connection<'a> {
                     let read = self.flow.on_datagram(now, &mut self.netlink, unwritten, &bytes[..length])?;
                     changed = read.or(changed);
                 }
-                // Also for an unreachable node.
+                // No message is left, or the node is unreachable.
                 Err(_) => break,
             }
         }
@@ -251,7 +251,7 @@ impl<'a> Connection<'a> {
             }
         }
         while let Some(message) = self.flow.poll_message(now) {
-            // A lost message is repeated.
+            // A lost message is sent again by the requester.
             let _ = self.messages.send(message.as_bytes());
         }
         Ok(())
@@ -298,7 +298,7 @@ impl<'a> Connection<'a> {
                 }
             }
         }
-        // More data remains: the next turn begins at once.
+        // More data remains: the next turn begins immediately.
         Ok(true)
     }
 

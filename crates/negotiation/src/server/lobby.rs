@@ -9,7 +9,7 @@ use crate::wire::{HELLO, Hello};
 
 /// Maximum number of waiting connections; a further one displaces the oldest.
 pub(super) const MOST: usize = 256;
-/// Maximum from one address, twice the subflows of a transmission; a further one displaces its oldest.
+/// Maximum from one address, twice the subflows of a transmission; a further connection displaces the address's oldest.
 pub(super) const PER_ADDRESS: usize = 32;
 /// Longest wait for the hello of a client.
 pub(super) const GREETING: Duration = Duration::from_secs(5);
@@ -41,7 +41,7 @@ impl Guest {
     }
 }
 
-/// A client that has sent its hello.
+/// A client that has sent its complete hello.
 #[derive(Debug)]
 pub(super) struct Greeted {
     pub(super) stream: TcpStream,
@@ -84,7 +84,7 @@ impl Lobby {
         self.0.iter().map(|guest| &guest.stream)
     }
 
-    /// Takes out clients that have sent a hello, and those that are gone, silent for too long or invalid.
+    /// Removes clients that have sent a hello, and clients that are gone, silent for too long or invalid.
     pub(super) fn greet(&mut self, now: Instant) -> (Vec<Greeted>, Vec<Refusal>) {
         let (mut greeted, mut refused) = (Vec::new(), Vec::new());
         for mut guest in std::mem::take(&mut self.0) {
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection to a listener, and its other end as if it came from an address.
+    /// The two sockets of a connection: the client's, and the one that the listener accepted.
     fn guest(listener: &TcpListener) -> (TcpStream, TcpStream) {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (client, listener.accept().unwrap().0)

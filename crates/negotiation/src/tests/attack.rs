@@ -17,7 +17,7 @@ use super::super::wire::Hello;
 use super::super::{NodeSettings, request};
 use super::{ClientSettings, Desk, Ending, client, loopback, mbit, node, run_node, serve, server};
 
-/// Address number `n` of those that nothing else uses.
+/// Address number `n` of a range that nothing else uses.
 fn invented(n: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(127, 77, 0, 1).to_bits() + n)
 }
@@ -37,7 +37,7 @@ fn request_for(destination: Ipv4Addr, content: u32, max: f64) -> Vec<u8> {
 #[test]
 #[ignore = "real time: `make test`"]
 fn hostile_datagrams_change_nothing() {
-    let _alone = alone(); // a run in real time beside it would take its processors
+    let _alone = alone(); // another run in real time would compete for its processors
     let (passing, sending, receiving) = Default::default();
     let desks: [&Desk; 3] = [&passing, &sending, &receiving];
     let (report, counts) = thread::scope(|scope| {
@@ -90,7 +90,7 @@ fn hostile_datagrams_change_nothing() {
     assert!(counts.unreadable > 100 && counts.foreign > 300 && report.refused > 100, "{counts:?}");
 }
 
-/// A flood of requests gets no more messages than the limit per address, and leaves no flow.
+/// A flood of requests causes no more messages than the limit per address allows, and leaves no flow.
 #[test]
 fn flood_of_requests_is_limited() {
     let passing = Desk::default();
@@ -112,7 +112,7 @@ fn flood_of_requests_is_limited() {
         ran.join().unwrap().expect("it ran")
     });
     eprintln!("{counts:?}");
-    // Half a second of the limit at once, plus the limit over the time of the test.
+    // At most half a second of the limit as a burst, plus the limit over the time of the test.
     let most = 1_000 * u64::from(length());
     assert!(counts.received < most && counts.limited > 1_000, "{counts:?}");
     assert!(counts.flows == 0 && counts.sent < most && counts.sent > 0, "{counts:?}");
@@ -145,7 +145,7 @@ fn malformed_clients_do_not_disturb_others() {
     assert!(counts.served == 1 && counts.failed == 3, "{counts:?}");
 }
 
-/// A client that sends data after its hello is closed, and wakes the server no more.
+/// A client that sends data after its hello is disconnected, and no longer wakes the server.
 #[test]
 fn talking_client_is_closed() {
     let sending = Desk::default();
@@ -171,12 +171,12 @@ fn talking_client_is_closed() {
     assert_eq!((counts.served, counts.failed), (0, 1), "{counts:?}");
 }
 
-/// Requests from 1 000 addresses without an answer take no rate from a client and leave no record. In the long form the
-/// client's own requests are repeated, and time out without an answer.
+/// Unanswered requests from 1 000 addresses take no rate from a client and leave no record. In the long form
+/// the client's own requests are repeated, and time out without an answer.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_invented_requesters_take_no_rate() {
-    let _alone = alone(); // a run in real time beside it would take its processors
+    let _alone = alone(); // another run in real time would compete for its processors
     let (passing, sending, receiving) = Default::default();
     let desks: [&Desk; 3] = [&passing, &sending, &receiving];
     let over = AtomicBool::new(false);
@@ -190,8 +190,9 @@ fn long_invented_requesters_take_no_rate() {
         let attack = scope.spawn(move || {
             let mut sent = 0_u32;
             while !over.load(Ordering::Relaxed) {
-                // To the client, which knows no such content, fewer than a node's limit of unproven requests per
-                // address: more would delay its own flow. The others go to absent hosts.
+                // Every 16th request goes to the client, which knows no such content: fewer than a node's limit
+                // of unproven requests per address, because more would delay the client's flow. The others go
+                // to absent hosts.
                 let to = if sent.is_multiple_of(16) { *loopback(11, 0).ip() } else { invented(1_000 + sent % 500) };
                 let socket = UdpSocket::bind((invented(sent % 1_000), 0)).unwrap();
                 let _ = socket.send_to(&request_for(to, 1_000 + sent, 1_000.0), victim);
@@ -221,7 +222,7 @@ fn long_invented_requesters_take_no_rate() {
     assert!(counts.sent < counts.received + 100, "{counts:?}");
 }
 
-/// 1 000 silent connections, and others from one address that take no data, keep no client out.
+/// 1 000 silent connections, and connections from one address that take no data, lock out no client.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_silent_clients_keep_no_other_out() {

@@ -118,7 +118,7 @@ fn program_sends_at_the_rate_across_a_router() {
         (report, serving.join().unwrap().expect("it ran"))
     });
     eprintln!("{report:?} {served:?}");
-    // 1448 of 1500 bytes are payload; the last reservation may be a packet per round trip short.
+    // 1448 of 1500 bytes on the wire are payload. The last reservation may fall short by one packet per round trip.
     let wire = report.goodput_mbit_s * 1500.0 / 1448.0;
     assert!((19.0..=21.0).contains(&wire), "{wire} {report:?}");
     assert!(served.acks_granted.is_some_and(|acks| acks > 500), "{served:?}");

@@ -160,7 +160,7 @@ fn folded(parts: &[&[u8]]) -> u32 {
     sum
 }
 
-/// The IPv4 packet in a frame. Asserts both checksums, except that of the body if the frame is cut.
+/// The IPv4 packet in a frame. Asserts both checksums, but not the body's if the frame is truncated.
 pub fn ip(frame: &Frame) -> Ip {
     let bytes = &frame.bytes;
     assert_eq!(bytes[12..14], [8, 0], "IPv4");

@@ -25,7 +25,7 @@ fn authority(folder: &Path, name: &str) -> Authority {
 }
 
 impl Authority {
-    /// A certificate for a name, of the years that it is valid.
+    /// Issues a certificate for a name, valid in these years.
     fn issue(&self, name: &str, years: (i32, i32)) -> Identity {
         let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
         (params.not_before, params.not_after) = (date_time_ymd(years.0, 1, 1), date_time_ymd(years.1, 1, 1));
@@ -45,7 +45,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Whether a client accepts a server's certificate: the reason if not.
+/// Whether a client accepts a server's certificate; an error is the reason for the refusal.
 fn meets(identity: &Identity, trust: Trust, name: &str) -> Result<(), String> {
     let mut answer = None;
     let service = Service { identity: Some(identity.clone()), ..service() };
@@ -65,8 +65,8 @@ fn meets(identity: &Identity, trust: Trust, name: &str) -> Result<(), String> {
     answer
 }
 
-/// A client accepts certificates that its authority signed for the name. It refuses others, and says why and what it
-/// accepts.
+/// A client accepts certificates that its authority signed for the name. It refuses others, with the reason and
+/// the accepted issuers.
 #[test]
 #[ignore = "real time: `make test`"]
 fn certificates_are_judged_with_reasons() {
@@ -90,7 +90,7 @@ fn certificates_are_judged_with_reasons() {
     std::fs::remove_dir_all(folder).expect("removed");
 }
 
-/// A key of another certificate is misuse, and named with both files.
+/// A key that does not match the certificate is a usage error that names both files.
 #[test]
 fn foreign_keys_are_refused() {
     let folder = folder("keys");

@@ -1,4 +1,4 @@
-//! Peers that flood, stall, lie and ask for too much.
+//! Peers that flood, stall, lie or request too much.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroUsize;
@@ -30,7 +30,7 @@ fn initial(address: SocketAddr) -> Vec<u8> {
     packet
 }
 
-/// Opens a connection; it ends with its endpoint.
+/// Opens a connection, which ends when its endpoint is dropped.
 async fn connect(address: SocketAddr) -> (Endpoint, Connection) {
     let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a socket");
     let connecting = endpoint.connect_with(config(address), address, "localhost").expect("begins");
@@ -54,7 +54,7 @@ async fn asking(connection: &Connection, request: &[u8]) -> (SendStream, RecvStr
     (send, receive)
 }
 
-/// A request of one stream, in the version without names.
+/// A request of one stream, in the protocol version without scheme names.
 fn asked(reverse: bool, duration: Duration) -> Asked {
     Asked { reverse, streams: 1, duration, named: false }
 }
@@ -122,7 +122,7 @@ fn busy_server_says_so() {
     }
 }
 
-/// Both ends refuse excessive and foreign requests, with the accepted values.
+/// Both endpoints refuse excessive and malformed requests, with the accepted values.
 #[test]
 fn greedy_requests_are_refused() {
     let service = Service { longest: Duration::from_secs(5), ..service() };
@@ -147,7 +147,8 @@ fn greedy_requests_are_refused() {
     assert!(ended(&seen).is_empty(), "{seen:?}");
 }
 
-/// A receiver that reports more than was sent, or an impossible time, ends the test, and no result has its numbers.
+/// A receiver that reports more than was sent, or an impossible time, ends the test, and no result contains its
+/// numbers.
 #[test]
 #[ignore = "real time: `make test`"]
 fn lying_receiver_ends_the_test() {
@@ -167,7 +168,7 @@ fn lying_receiver_ends_the_test() {
     }
 }
 
-/// A peer's reason reaches no terminal unescaped.
+/// A peer's reason is escaped before it is printed.
 #[test]
 fn reasons_of_peers_are_printable() {
     let seen = serving("bbr", |address, _| {
@@ -184,8 +185,8 @@ fn reasons_of_peers_are_printable() {
     assert!(text.contains("gone") && !text.contains(char::is_control), "{text:?}");
 }
 
-/// A sender whose result has more than was received, or impossible times or losses, ends the test with the reason, and
-/// no result has its numbers.
+/// A sender that claims more bytes than were received, or impossible times or losses, ends the test with the
+/// reason, and no result contains its numbers.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_lying_sender_ends_the_test() {
@@ -217,7 +218,7 @@ fn long_lying_sender_ends_the_test() {
     }
 }
 
-/// A scheme's name is visible ASCII, or the test does not begin.
+/// The name of a scheme must be visible ASCII; otherwise the test does not begin.
 #[test]
 fn false_names_of_schemes_are_refused() {
     for (name, reason) in [(&b"\x07\x1b[2Jgone"[..], "visible ASCII"), (&[0], "0 bytes"), (&[65], "65 bytes")] {
@@ -255,7 +256,8 @@ fn accepting<F: Future<Output = ()>>(
     })
 }
 
-/// A server of the previous version gets the request of that version, and nothing that it would take for a result.
+/// A server of the previous version gets a request of that version, and no scheme name, which it would read as
+/// part of the result.
 #[test]
 fn client_speaks_the_version_before() {
     accepting(tls::ALPN_BEFORE, TransportConfig::default(), |connection| async move {

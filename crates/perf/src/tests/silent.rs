@@ -1,4 +1,4 @@
-//! Ends whose peers are silent.
+//! Endpoints whose peers fall silent.
 
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -34,7 +34,8 @@ fn relay(server: SocketAddr, cut: &Arc<AtomicBool>) -> SocketAddr {
     address
 }
 
-/// In either direction, an end whose peer dies reports the growing silence, and then that the peer does not answer.
+/// In either direction, an endpoint whose peer dies reports the growing silence, and finally that the peer does
+/// not answer.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_dead_server_is_named_as_the_cause() {

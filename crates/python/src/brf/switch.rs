@@ -62,7 +62,7 @@ pub(crate) fn plan_brf_switch(py: Python<'_>, settings: Record<Stated>) -> PyRes
     py.detach(|| switch::plan(&settings)).map_err(raised)
 }
 
-/// Runs a switch until `handle` is cancelled. `on_line` gets the lines of its log.
+/// Runs a switch until `handle` is cancelled. `on_line` receives the lines of its log.
 #[pyfunction]
 pub(crate) fn run_brf_switch(
     py: Python<'_>,
@@ -100,8 +100,9 @@ impl PortJudge {
         Self(Controller::new(Config { utilization, queue, ..Config::default() }, 1))
     }
 
-    /// Judges counters read at a time in seconds: bytes sent, packets waiting, room for packets, and bytes per second
-    /// of the link. Returns the kind of congestion, and the packets waiting if it is `queue`.
+    /// Judges counters read at a time in seconds: bytes sent, packets waiting, capacity of the queue in
+    /// packets, and bytes per second of the link. Returns the kind of congestion, and the packets waiting if
+    /// the kind is `queue`.
     fn judge(
         &mut self,
         read_s: f64,

@@ -26,7 +26,7 @@ enum Told {
 /// A fixed window of ten packets.
 #[derive(Clone, Debug)]
 struct Spy {
-    /// Belongs to the scheme: a copy of the driver takes it along, and may be taken back.
+    /// Events of this instance: a copy of the driver includes them, and restoring the copy restores them.
     told: Vec<Told>,
     shown: Arc<Mutex<Vec<Told>>>,
 }
@@ -109,7 +109,7 @@ impl Run {
         }
     }
 
-    /// An acknowledgement of these packets; the transport had nothing to send before if `idle`.
+    /// Acknowledges these packets; `idle`: the transport had nothing to send before.
     fn ack(&mut self, at: u64, numbers: impl IntoIterator<Item = usize>, idle: bool) {
         let mut newest = 0;
         for number in numbers {
@@ -157,7 +157,7 @@ impl Run {
     }
 }
 
-/// Every packet is acknowledged or lost, once: the scheme's sums are those of what left.
+/// Every packet is acknowledged or lost, exactly once: the scheme's sums equal the bytes sent.
 #[test]
 fn fates_of_packets_add_up() {
     let mut run = Run::new();
@@ -182,7 +182,7 @@ fn fates_of_packets_add_up() {
     assert_eq!(numbers, [Told::Lost(3), Told::Lost(5)]);
 }
 
-/// Losses that follow an acknowledgement are reported before its end, and it ends once.
+/// Losses that follow an acknowledgement are reported before its end, and the acknowledgement ends once.
 #[test]
 fn losses_precede_the_end_of_their_acknowledgement() {
     let mut run = Run::new();
@@ -193,7 +193,8 @@ fn losses_precede_the_end_of_their_acknowledgement() {
     assert_eq!(run.told(), [Told::Lost(0), Told::Entered(CongestionCause::Loss), ack]);
 }
 
-/// The same if the transport's clock steps back in between: times are compared after they were clamped.
+/// Losses belong to their acknowledgement even if the transport's clock steps back in between: times are
+/// clamped before they are compared.
 #[test]
 fn losses_belong_to_their_ack_when_time_steps_back() {
     let mut run = Run::new();
@@ -203,7 +204,7 @@ fn losses_belong_to_their_ack_when_time_steps_back() {
     assert_eq!(run.losses(), [1_000]);
 }
 
-/// Losses that a timer finds later are no part of the acknowledgement before.
+/// Losses that a timer finds later count for the next acknowledgement, not for the previous one.
 #[test]
 fn losses_of_a_timer_count_for_the_next_ack() {
     let mut run = Run::new();
@@ -214,8 +215,8 @@ fn losses_of_a_timer_count_for_the_next_ack() {
     assert_eq!(run.losses(), [0, 1_000]);
 }
 
-/// Only the largest packet so far gives an RTT sample (RFC 9002 section 5.1). A reordered one gives none: an earlier
-/// acknowledgement of it may have been lost.
+/// Only the largest packet so far gives an RTT sample (RFC 9002 section 5.1). A reordered packet gives none,
+/// because an earlier acknowledgement of it may have been lost.
 #[test]
 fn rtt_sample_needs_the_largest_packet() {
     let mut run = Run::new();
@@ -249,7 +250,7 @@ fn spurious_losses_are_told_once() {
     assert_eq!(run.flow.phase(), Phase::Open);
 }
 
-/// Spurious losses do not undo a response to marks: neither a later one, nor one within the recovery.
+/// Spurious losses do not undo a response to marks, neither a later response nor one within the recovery.
 #[test]
 fn spurious_losses_do_not_undo_a_response_to_marks() {
     let (lost, marked) = (Told::Entered(CongestionCause::Loss), Told::Entered(CongestionCause::Ecn));
@@ -274,7 +275,7 @@ fn spurious_losses_do_not_undo_a_response_to_marks() {
     assert_eq!(run.reductions(), [marked]);
 }
 
-/// Proof of spurious losses may acknowledge nothing new. A later reduction stays.
+/// The proof of spurious losses may acknowledge nothing new. A later reduction stays in force.
 #[test]
 fn spurious_losses_do_not_undo_a_later_reduction() {
     let mut run = Run::new();
@@ -291,7 +292,7 @@ fn spurious_losses_do_not_undo_a_later_reduction() {
     assert_eq!(run.flow.phase(), Phase::Recovery);
 }
 
-/// Recovery begins once per flight, and ends when a packet sent since is delivered.
+/// Recovery begins once per flight, and ends when a packet sent since its beginning is delivered.
 #[test]
 fn recovery_lasts_until_a_later_packet_arrives() {
     let mut run = Run::new();
@@ -306,7 +307,7 @@ fn recovery_lasts_until_a_later_packet_arrives() {
     assert_eq!(run.reductions(), [Told::Entered(CongestionCause::Loss), Told::Left]);
 }
 
-/// Persistent congestion is a timeout, and the next one in a row is the second; a delivery ends the row.
+/// Persistent congestion counts as a timeout. Timeouts in a row are numbered; a delivery restarts the numbering.
 #[test]
 fn persistent_congestion_is_a_timeout() {
     let mut run = Run::new();
@@ -320,8 +321,8 @@ fn persistent_congestion_is_a_timeout() {
     assert_eq!(run.reductions(), [Told::TimedOut(1), Told::TimedOut(2), Told::TimedOut(1)]);
 }
 
-/// A pacer that holds packets back until nothing is in flight does not make the flow application-limited; the transport
-/// says when it had nothing to send.
+/// A pacer that delays packets until nothing is in flight does not make the flow application-limited; the
+/// transport reports when it had nothing to send.
 #[test]
 fn empty_flight_alone_is_not_application_limited() {
     for idle in [false, true] {
@@ -337,7 +338,7 @@ fn empty_flight_alone_is_not_application_limited() {
     }
 }
 
-/// A new path begins with nothing in flight, and says nothing about the application.
+/// A new path begins with nothing in flight, and does not make the flow application-limited.
 #[test]
 fn forgotten_flight_is_empty_and_unlimited() {
     let mut run = Run::new();
@@ -353,8 +354,8 @@ fn forgotten_flight_is_empty_and_unlimited() {
     ));
 }
 
-/// A scheme that leaves recovery to the transport gets proportional rate reduction: of ten packets in flight, half are
-/// sent while the others arrive.
+/// A scheme that leaves recovery to the transport gets proportional rate reduction: half of ten packets in
+/// flight are replaced by new packets as the others arrive.
 #[test]
 fn window_of_recovery_is_a_proportional_reduction() {
     let entry = schemes::find("newreno").expect("registered");

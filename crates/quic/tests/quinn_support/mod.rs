@@ -1,6 +1,6 @@
 //! Endpoints of quinn over loopback.
 
-#![allow(dead_code)] // every test uses a part
+#![allow(dead_code)] // each test file uses some of these items
 
 use std::any::Any;
 use std::net::Ipv4Addr;
@@ -34,7 +34,7 @@ pub fn pair(controller: &Factory) -> (Endpoint, Endpoint) {
     (server, endpoint)
 }
 
-/// Keeps the estimator that it is given.
+/// Keeps the estimator that it receives.
 struct Capture(Arc<Mutex<Option<RttEstimator>>>);
 
 impl ControllerFactory for Capture {

@@ -10,7 +10,7 @@ use noq_proto::congestion::{Controller, ControllerFactory};
 
 use super::{Pair, Path};
 
-/// Keeps the estimator that it is given.
+/// Keeps the estimator that it receives.
 #[derive(Debug)]
 struct Capture(Arc<Mutex<Option<RttEstimator>>>);
 

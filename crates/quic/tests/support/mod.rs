@@ -1,7 +1,7 @@
 //! Two endpoints of noq's state machine in virtual time, joined by a link of `narrows-net`.
 
-#![allow(dead_code, unused_imports)] // every test uses a part
-#![allow(clippy::disallowed_methods)] // noq counts from an instant
+#![allow(dead_code, unused_imports)] // each test file uses some of these items
+#![allow(clippy::disallowed_methods)] // noq takes times as `Instant`
 
 mod estimator;
 pub mod service;
@@ -85,7 +85,7 @@ pub struct Pair {
     pub departures: Vec<(Nanos, u64)>,
     /// Datagrams of the receiver.
     pub answers: u64,
-    /// The path marks every datagram of the sender.
+    /// Whether the path marks every datagram of the sender.
     pub mark: bool,
 }
 
@@ -196,7 +196,7 @@ impl Pair {
         }
     }
 
-    /// A host appears at this address without noticing, as behind a NAT.
+    /// Changes a host's address without notifying its endpoint, as a NAT does.
     pub fn rebind_host(&mut self, number: usize, host: u8, port: u16) {
         self.hosts[number].address = address(host, port);
     }

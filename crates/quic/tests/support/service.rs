@@ -15,7 +15,7 @@ fn transport(controller: Factory) -> Arc<TransportConfig> {
     Arc::new(transport)
 }
 
-/// An endpoint on loopback whose socket asks for a receive buffer of this size in bytes, or keeps the system's default.
+/// An endpoint on loopback whose socket requests a receive buffer of this size in bytes, or keeps the system's default.
 fn endpoint(server: Option<ServerConfig>, buffer: Option<usize>) -> Endpoint {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     if let Some(buffer) = buffer {
@@ -25,8 +25,8 @@ fn endpoint(server: Option<ServerConfig>, buffer: Option<usize>) -> Endpoint {
     Endpoint::new(EndpointConfig::default(), server, socket, runtime).expect("an endpoint")
 }
 
-/// A server that counts what arrives, its address, and an endpoint whose connections run `controller`. The server's
-/// socket asks for a receive buffer of `buffer` bytes.
+/// A server that counts the arriving bytes, its address, and an endpoint whose connections run `controller`.
+/// The server's socket requests a receive buffer of `buffer` bytes.
 pub fn pair(controller: Factory, buffer: Option<usize>) -> (Endpoint, SocketAddr, Endpoint) {
     let (chain, key, crypto) = crate::tls::made();
     let mut server = ServerConfig::with_single_cert(chain, key).expect("a certificate");

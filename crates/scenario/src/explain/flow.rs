@@ -33,7 +33,7 @@ pub(super) fn options(scenario: &Scenario, index: usize, origins: &Origins<'_>) 
     })
 }
 
-/// The keys of the flow's own table.
+/// Rows of the keys in the flow's table.
 fn own(flow: &Flow, index: usize, protocol: Protocol, origins: &Origins<'_>) -> Vec<Row> {
     let stated = object(flow);
     let default = |key: &str| match key {
@@ -111,7 +111,7 @@ fn spelled(param: &Param, params: &Params) -> Value {
     }
 }
 
-/// The parameters of the scheme: stated after its colon or in `params`, else of the profile.
+/// Rows of the scheme's parameters: stated after the scheme's colon or in `params`, else set by the profile.
 fn params(
     scenario: &Scenario,
     index: usize,
@@ -138,7 +138,7 @@ fn params(
     scheme.info.params.iter().map(row).collect()
 }
 
-/// The parameters after the colon of a scheme.
+/// The names of the parameters after a scheme's colon.
 fn inline(scheme: &str) -> impl Iterator<Item = &str> {
     let parts = scheme.split_once(':').map_or("", |(_, parts)| parts).split(',');
     parts.filter_map(|part| part.split_once('=')).map(|(name, _)| name.trim())

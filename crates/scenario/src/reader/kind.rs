@@ -7,7 +7,7 @@ use super::Reader;
 use crate::diagnostic::{Diagnostic, refuse, unknown};
 use crate::tree::KeyValue;
 
-/// A kind and the entries of its table, with `kind` among them.
+/// A kind and the entries of its table, including the entry `kind`.
 #[derive(Clone, Copy)]
 pub(super) struct Variant<'a> {
     pub(super) kind: &'a str,

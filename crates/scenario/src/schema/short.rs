@@ -11,7 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A table with a short form.
 pub trait Short: Serialize + JsonSchema + Sized {
-    /// Its kinds, if `kind` decides its other keys. The name of a kind is then short for a table without them.
+    /// The table's kinds, if its key `kind` decides the other keys. The name of a kind is short for a table
+    /// with `kind` only.
     const KINDS: &'static [&'static str] = &[];
     /// Accepted texts.
     fn accepted() -> String;
@@ -49,7 +50,7 @@ pub trait Short: Serialize + JsonSchema + Sized {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TextOr<T>(pub T);
 
-/// The name by which [`TextOr`] requests a value from the reader, with its kinds.
+/// The name by which [`TextOr`] requests a value from the reader, along with the value's kinds.
 pub(crate) const TEXT_OR: &str = "TextOr";
 
 impl<T: Short> Serialize for TextOr<T> {

@@ -15,7 +15,7 @@ use crate::quantity::Time;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SchedulerKind {
-    /// The subflow with the least round-trip time among those with room.
+    /// The subflow with the least round-trip time among those whose windows allow sending.
     #[default]
     LowestRtt,
     /// Subflows in turn.

@@ -9,7 +9,7 @@ use super::table::table;
 use crate::diagnostic::{Diagnostic, refuse, show};
 use crate::quantity::{Amount, DataAmount, Period, Size, Time, parsed};
 
-/// Conversion between the value of a key and the engine's; `mss` is the payload of a full segment.
+/// Converts between the value of a key and the engine's value; `mss` is the payload of a full segment.
 pub(crate) trait Key {
     type Engine;
     fn engine(&self, mss: u64) -> Self::Engine;
@@ -78,7 +78,7 @@ impl Key for Amount {
     }
 }
 
-/// A size in the unit that reads best.
+/// Formats a size in MiB or kB if that is exact, else in bytes.
 fn size(size: Bytes) -> String {
     const MIB: u64 = 1 << 20;
     match size.as_u64() {
@@ -106,7 +106,7 @@ impl<'a> Stated<'a> {
     }
 }
 
-/// Turns an option off if the one that it needs is off; refuses it if the scenario states it.
+/// Turns an option off if the option that it needs is off; an error if the scenario turns the first option on.
 macro_rules! needs {
     ($stated:ident, $config:ident, $field:ident, $name:expr,) => {};
     ($stated:ident, $config:ident, $field:ident, $name:expr, $on:ident $reason:literal) => {
@@ -147,7 +147,7 @@ macro_rules! schema {
         }
 
         impl Tcp {
-            /// Every option: stated, else from the profile, else the default.
+            /// Resolves every option: the stated value, else the profile's, else the default.
             pub(crate) fn resolved(
                 stated: &Stated<'_>,
                 profile: &Self,
@@ -173,7 +173,7 @@ macro_rules! schema {
                     ProfileName::Ns3 => TcpConfig::ns3(),
                 };
                 let all = Self::spelled(&config, profile, &[]);
-                // Profiles set the options that have facts.
+                // Profiles set only the options that list facts.
                 Self { $($($field: (all.$field, $linux_fact).0,)?)* ..Self::default() }
             }
 
@@ -223,7 +223,7 @@ pub enum ProfileName {
     Ns3,
 }
 
-/// Defines the words of a key and the engine's value of each.
+/// Defines the words that a key accepts and the engine's value of each.
 macro_rules! words {
     ($(#[$doc:meta])* $Name:ident => $Engine:ty {
         $($(#[$vdoc:meta])* $Variant:ident => $value:expr,)*
@@ -255,11 +255,11 @@ macro_rules! words {
 words! {
     /// Rules of the timers.
     TimerRules => narrows_tcp::TimerRules {
-        /// RTO = srtt + max(4 rttvar, `min_rto`). A tail-loss probe waits for `min_rto` more if one packet is in
-        /// flight, else for 2 ms.
+        /// RTO = srtt + max(4 rttvar, `min_rto`). A tail-loss probe waits `min_rto` longer if one packet is in
+        /// flight, else 2 ms longer.
         Linux => narrows_tcp::TimerRules::Linux,
-        /// RTO = max(srtt + max(4 rttvar, `ack_delay`), `min_rto`), RFC 6298. A tail-loss probe of one packet waits
-        /// for `ack_delay` more, RFC 8985.
+        /// RTO = max(srtt + max(4 rttvar, `ack_delay`), `min_rto`), RFC 6298. With one packet in flight, a
+        /// tail-loss probe waits `ack_delay` longer, RFC 8985.
         Rfc => narrows_tcp::TimerRules::Rfc,
     }
 }
@@ -300,11 +300,11 @@ words! {
 }
 
 words! {
-    /// RTT by which RACK judges packets: whether it is that of the last packet.
+    /// RTT by which RACK judges packets; the engine stores whether it is that of the last packet.
     RackRtt => bool {
-        /// That of the last packet that the acknowledgement delivers.
+        /// The RTT of the last packet that the acknowledgement delivers.
         Last => true,
-        /// That of the newest packet, RFC 8985.
+        /// The RTT of the newest packet, RFC 8985.
         Newest => false,
     }
 }

@@ -52,7 +52,8 @@ pub(super) fn optional_count<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     Option::<Count>::deserialize(deserializer).map(|count| count.map(|count| count.0))
 }
 
-/// Reads a whole number of a range. Messages list the numbers from `first` on, after `prefix` if the value is outside.
+/// Reads a whole number within `range`. Messages list the accepted numbers from `first` on; if the value is out
+/// of range, `prefix` precedes them.
 pub(super) struct WholeNumber {
     pub(super) range: RangeInclusive<u64>,
     pub(super) first: u64,

@@ -10,7 +10,7 @@ use crate::diagnostic::{Diagnostic, refuse, unknown};
 use crate::schema::table::first_stated;
 use crate::schema::{Flow, NetworkKind};
 
-/// The links of a flow, in order.
+/// The links on a flow's paths, in path order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) forward: Vec<usize>,
@@ -83,7 +83,7 @@ impl Topology<'_> {
         Ok(Route { forward, reverse })
     }
 
-    /// Other paths between the ends of a route.
+    /// Alternate paths between the endpoints of a route.
     pub(crate) fn alternatives(&self, flow: &Flow, table: &str, route: &Route) -> Result<Vec<Route>, Diagnostic> {
         let Some(stated) = &flow.alternatives else { return Ok(Vec::new()) };
         let key = |index: usize| format!("{table}.alternatives.{index}");
@@ -123,14 +123,14 @@ impl Topology<'_> {
         Ok(paths)
     }
 
-    /// The same path backwards, or the shortest one where a link has one direction only.
+    /// The same path backwards, or the shortest path back if a link of it is one-way.
     fn back(&self, forward: &[usize]) -> Option<Vec<usize>> {
         let back = forward.iter().rev().map(|&link| self.link_between(self.links[link].to, self.links[link].from));
         let (first, last) = (*forward.first()?, *forward.last()?);
         back.collect::<Option<_>>().or_else(|| self.shortest(self.links[last].to, self.links[first].from))
     }
 
-    /// The link that leads from the end of another to its beginning.
+    /// The link from the end of `link` back to its beginning.
     pub(crate) fn opposite(&self, link: usize) -> Option<usize> {
         self.link_between(self.links[link].to, self.links[link].from)
     }
@@ -173,7 +173,7 @@ impl Topology<'_> {
 
     /// The path of least delay; ties go to the fewest links, then to the first by node names.
     fn shortest(&self, from: usize, to: usize) -> Option<Vec<usize>> {
-        // Dijkstra (1959) with labels that compare in this order.
+        // Dijkstra (1959); labels compare by delay, number of links and node names.
         type Label<'n> = (Nanos, usize, Vec<&'n str>);
         let start: Label<'_> = (Nanos::ZERO, 0, vec![&self.nodes[from]]);
         let mut open = BTreeSet::from([(start, from, Vec::new())]);

@@ -1,5 +1,5 @@
 //! Runs and plans of scenario texts.
-#![allow(dead_code)] // every file uses a part of it
+#![allow(dead_code)] // each test file uses some of these items
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub fn planned(text: &str, overrides: &[(&str, &str)]) -> Vec<Run> {
     expand(&Source { name: "test.toml", text, files: &NoFiles }, &overrides).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The plan of a text's first run, or the error in the text.
+/// The plan of a text's first run, or the message of the error in the text.
 pub fn spec(text: &str) -> Result<Plan, String> {
     let planned = expand(&Source { name: "test", text, files: &NoFiles }, &[]).map_err(|error| error.to_string())?;
     resolve(&planned[0].scenario, planned[0].seed, &NoFiles).map_err(|error| error.to_string())
@@ -52,7 +52,7 @@ pub fn warnings(text: &str) -> Vec<(Option<usize>, String)> {
     planned(text, &[]).into_iter().flat_map(|run| run.warnings).map(|found| (found.line, found.message)).collect()
 }
 
-/// Links of a graph: the names of their ends, and further keys.
+/// Links of a graph: the names of their two nodes, and further keys.
 pub fn links(tables: &[(&str, &str, &str)]) -> String {
     let table =
         |(from, to, more): &(&str, &str, &str)| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n{more}\n");

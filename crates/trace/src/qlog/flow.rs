@@ -87,7 +87,7 @@ pub(super) struct FlowLog {
     lost: u64,
     /// Losses already reported by packet, but not yet in the sender's count.
     reported: u64,
-    /// Number of written packet reports of the sender.
+    /// Number of the sender's packet reports already written.
     heard: u64,
 }
 
@@ -96,7 +96,7 @@ impl FlowLog {
         Self { full: u32::from(plan.tcp.segment) + u32::from(plan.tcp.header), ..Self::default() }
     }
 
-    /// A packet with these bytes leaves the sender's host.
+    /// Handles a packet with these bytes that leaves the sender's host.
     pub(super) fn on_sent(&mut self, event: &mut Event<'_>, packet: &Packet, bytes: &[u8]) {
         if packets::is_encrypted(packet, bytes) {
             return; // the sender reports it
@@ -117,7 +117,7 @@ impl FlowLog {
         sent(event, number, packet.size().as_u64(), packet.payload.into());
     }
 
-    /// A packet reaches the sender's host.
+    /// Handles a packet that reaches the sender's host.
     pub(super) fn on_received(&mut self, event: &mut Event<'_>, packet: &Packet, bytes: &[u8]) {
         let number = self.received;
         self.received += 1;
@@ -161,7 +161,7 @@ impl FlowLog {
         true
     }
 
-    /// The sender has processed an acknowledgement or a timer.
+    /// Handles that the sender has processed an acknowledgement or a timer.
     pub(super) fn on_processed(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) {
         if self.hear(event, state) {
             return;
@@ -185,7 +185,7 @@ impl FlowLog {
         }
     }
 
-    /// The sender has sent all that it may send.
+    /// Handles that the sender has sent all that it may send.
     pub(super) fn on_transmitted(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) {
         self.hear(event, state);
         let (sender, external) = (state.sender(), state.is_external());

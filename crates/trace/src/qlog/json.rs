@@ -1,4 +1,4 @@
-//! Records as JSON text sequences. Events are written by hand: there are several per packet.
+//! Records as JSON text sequences. Events are formatted without a JSON library, because there are several per packet.
 
 use std::fmt::{Display, Write as _};
 use std::io::Write;

@@ -4,15 +4,16 @@
 //! draft-ietf-quic-qlog-quic-events-13: packets sent, received and lost, metrics and congestion state. It has one
 //! trace; `group_id` names the flow of an event, and the event `simulation:scenario` describes the flows.
 //!
-//! * Every backend writes it: events come from packets that pass the senders' hosts, and from the senders' state after
-//!   each acknowledgement, timer and departure. Only changed values are written; unknown ones are absent.
+//! * Every backend writes qlog: events come from packets that pass the senders' hosts, and from the senders'
+//!   state after each acknowledgement, timer and departure. Only changed values are written; unknown values are
+//!   absent.
 //! * Packet numbers count the packets that a sender sends, as in QUIC; a retransmission has a new number. An
 //!   acknowledgement lists the packets that it newly acknowledges.
 //! * Rates are bits of payload per second. `raw.length` is the packet's size with the IP header.
 //! * A real host's TCP does not show which packets it declares lost: a retransmission counts as the loss of the
 //!   original packet. Other losses without a known packet have no header.
-//! * QUIC packets are encrypted: their sender reports the ack-eliciting packets and their fate. `packets_acked` lists
-//!   the acknowledged ones.
+//! * QUIC packets are encrypted: the sender reports its ack-eliciting packets and their fate. `packets_acked`
+//!   lists the acknowledged ones.
 //!
 //! Memory is limited to the packets in flight and [`BUFFER`] bytes.
 
@@ -139,7 +140,7 @@ impl Log {
             match self.file.write_all(&self.buffer) {
                 Ok(()) => self.written += self.buffer.len() as u64,
                 Err(error) => {
-                    // Pipes cannot be cut.
+                    // Pipes cannot be truncated.
                     let _ = self.file.set_len(self.written);
                     self.failed = Some(error);
                 }

@@ -26,7 +26,7 @@ pub(super) fn occupied(packet: &Packet) -> u64 {
     }
 }
 
-/// Removes the packets in flight that a packet with these bytes acknowledges.
+/// Removes from `own` the packets in flight that the packet with these bytes acknowledges.
 pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) {
     match packet.kind() {
         Kind::Tcp => {
@@ -34,7 +34,7 @@ pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) 
             packet.sack_blocks().for_each(|(start, end)| own.acknowledge_range(start, end));
         }
         Kind::External => {
-            // Packets of hosts other than TCP segments show no acknowledgement.
+            // A real host's packet that is not a TCP segment shows no acknowledgement.
             let Some(segment) = Segment::read(bytes) else { return };
             let ack = packet.external().ack;
             let wide = |wire: u32| unfold(wire, segment.ack.wrapping_sub(ack as u32), ack);

@@ -16,7 +16,7 @@ enum Is {
     Word(&'static [&'static str]),
     /// An object with these members.
     Object(&'static [Member]),
-    /// A list of these, with this minimum length.
+    /// A list of items of this type, with this minimum length.
     List(&'static Is, usize),
     /// Any object.
     Anything,

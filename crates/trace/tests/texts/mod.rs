@@ -1,5 +1,5 @@
 //! Scenario texts as plans, and the traces of their runs.
-#![allow(dead_code)] // every file of tests uses a part of it
+#![allow(dead_code)] // each test file uses some of these items
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
