@@ -10,7 +10,7 @@
 //!
 //! | fact | source |
 //! |---|---|
-//! | the excess per probe, (proportional to the RTT) gives long-RTT flows their advantage | the paper's abstract |
+//! | the excess per probe (proportional to the RTT) gives long-RTT flows their advantage | the paper's abstract |
 //! | the probe's duration is capped, at 3 ms, only while queueing is detected | readers of the paper's second version |
 //! | 'an upper limit on the span of detection cycle' that shortens it for long-RTT flows | the BBR-GC paper, section 4 |
 //! | the test for a queue: our reconstruction | – |

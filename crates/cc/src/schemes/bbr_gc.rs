@@ -159,7 +159,8 @@ pub struct GammaGains {
 }
 
 impl GammaGains {
-    /// Whether inflight before the ACK had reached this many BDPs; BBR's conditions for the end of a phase use that value.
+    /// Whether inflight before the ACK had reached this many BDPs; BBR's conditions for the end of a phase use the same
+    /// value.
     #[inline]
     fn reached(&self, bdps: f64, ack: &Ack, model: &Model) -> bool {
         self.reaches(ack.inflight_before, bdps, model)
