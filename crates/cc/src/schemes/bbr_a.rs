@@ -32,7 +32,7 @@
 //! ## References
 //!
 //! 1. I. Mahmud, Y.-Z. Cho, BBR Advanced (BBR-A): Reduced retransmissions with improved fairness, ICT Express 6(4),
-//!    2020. The paper was not read; the authors' code is followed.
+//!    2020 (the paper was not read; the authors' code is followed).
 //! 2. `tcp_bbr.c` of github.com/imtiaztee/BBR-Advanced--BBR-A--Linux-Kernel-Code, commit 7510a2489f4d (Linux
 //!    4.14.64): read in full, and followed.
 //! 3. BBR v1: see `bbr`.

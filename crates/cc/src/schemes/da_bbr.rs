@@ -56,7 +56,7 @@
 //! ## References
 //!
 //! 1. G.-H. Kim, Y.-Z. Cho, Delay-Aware BBR Congestion Control Algorithm for RTT Fairness Improvement, IEEE Access 8,
-//!    2020. The paper was not read; the authors' code is followed.
+//!    2020 (the paper was not read; the authors' code is followed).
 //! 2. `tcp_DA-BBR.c` of github.com/ku-asteam/da-bbr, commit 5deecb40fce3 (Linux 4.14.64): read in full, and
 //!    followed.
 //! 3. BBR v1: see `bbr`.
