@@ -7,7 +7,7 @@
 //! sending rate to the state of the link [2], and derives the pacing gain dynamically from information on the
 //! bottleneck's buffer, in place of fixed gains [3]. Neither that information nor its mapping to a gain is known. The
 //! law below is our reconstruction, chosen for faithfulness to those lines and not by its score: the information is the
-//! share of the buffer in use, and the gain is a linear function of it that equals BBR's gain at an empty buffer.
+//! share of the buffer in use, and the gain is a linear function of that share, equal to BBR's gain at an empty buffer.
 //!
 //! ## Control law
 //!
@@ -48,8 +48,8 @@
 //! 3. Another summary, which names the pacing gain and the buffer.
 //! 4. BBR v1: see `bbr`.
 //!
-//! Two schemes of similar name are different: github.com/OniricRain/BBRadaptive (phases of the cycle from the history
-//! of bandwidth), and Ad-BBR (Future Internet 2025, 17, 189).
+//! Two other schemes have similar names: github.com/OniricRain/BBRadaptive (phases of the cycle from the history of
+//! bandwidth), and Ad-BBR (Future Internet 2025, 17, 189).
 //!
 //! ## Differences
 //!
@@ -60,7 +60,7 @@
 //! Choices of our reconstruction:
 //!
 //! 1. rtt is the newest sample, not a mean: the draining phase must see the queue built by the preceding probe.
-//! 2. rtt_max never ages. Startup usually sets it: it queues up to twice the BDP.
+//! 2. rtt_max never ages. Startup, which queues up to twice the BDP, usually sets it.
 //! 3. Startup, Drain and ProbeRTT keep BBR's gains.
 //!
 //! ## Known weaknesses

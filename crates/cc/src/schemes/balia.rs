@@ -31,14 +31,14 @@
 //!
 //! ## Differences
 //! 1. The law uses floats. Linux rounds a down to a whole number for the decrease, so a subflow at 0.6 of the best rate
-//!    halves its cwnd. Here it loses 0.75 of its cwnd, as in the paper.
+//!    halves its cwnd. Here this subflow loses 0.75 of its cwnd, as in the paper.
 //! 2. The law is evaluated at every ACK. Linux evaluates it when a cwnd changes.
 //! 3. A subflow in recovery counts with its ssthresh, as in the other coupled schemes. Linux uses its current cwnd.
 //!
 //! ## Known weaknesses
 //! On a loss a slow subflow loses up to three quarters of its cwnd. BALIA quickly leaves a path that is worse only
 //! temporarily. A buffer of one bandwidth-delay product then does not keep the link busy, even if no other flow uses
-//! it.
+//! the link.
 
 use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
 use crate::{Bytes, Info, Setup, Telemetry, Value};
@@ -114,7 +114,7 @@ mod tests {
         assert!(near(after_loss::<Balanced>(0, &paths), 20.0));
         assert!(near(after_loss::<Balanced>(1, &paths), 12.0));
         assert!(near(after_loss::<Balanced>(2, &paths), 2.0));
-        // Three segments minus three quarters of them are less than one segment: the floor.
+        // Three segments minus three quarters of them are less than one segment, so the floor of one segment applies.
         assert!(near(after_loss::<Balanced>(0, &[path(3, 40, 0), path(60, 40, 0)]), 1.0));
     }
 

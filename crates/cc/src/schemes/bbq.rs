@@ -41,7 +41,7 @@
 //!
 //! 1. S. Ma, J. Jiang, W. Wang, B. Li, Fairness of Congestion-Based Congestion Control: Experimental
 //!    Evaluation and Analysis, arXiv 1706.09115, 2017: abstract, and reports by readers of the text.
-//! 2. W. Pan et al., Sensors 21(12), 4128, 2021 (BBR-GC), which compares itself with BBQ: section 4.
+//! 2. W. Pan et al., Sensors 21(12), 4128, 2021 (BBR-GC), which compares BBR-GC with BBQ: section 4.
 //! 3. BBR v1: see its page.
 //!
 //! ## Differences
@@ -54,9 +54,9 @@
 //! 3. Whether the paper also shortens the phase at 0.75 is unknown. Here it is not shortened.
 //!
 //! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 38 and 60 Mbit/s on average over 60 s. With θ = 0.02
-//! they get 44 and 54 Mbit/s; with θ = 0.3 they get 13 and 85. Against flows of 80 and 100 ms the test at 10 % misses
-//! one queue in ten, and those few full-length probes take most of the bandwidth (12 and 86 Mbit/s against 100 ms; 29
-//! and 69 with θ = 0.02).
+//! they get 44 and 54 Mbit/s; with θ = 0.3 they get 13 and 85. Against flows of 80 and 100 ms the test with θ = 0.1
+//! misses one queue in ten, and the resulting full-length probes take most of the bandwidth (against the flow of 100
+//! ms: 12 and 86 Mbit/s; with θ = 0.02, 29 and 69).
 //!
 //! ## Known weaknesses
 //!

@@ -43,18 +43,18 @@
 //! ## Life of a flow
 //!
 //! The handshake yields the first RTT sample: pacing starts at 2.885 windows per round trip. The delivery rate doubles
-//! each round until it meets the bottleneck. Three more rounds confirm it and leave up to two BDPs of queue, which
-//! Drain removes. From then on, one round trip in eight probes for a quarter more bandwidth. If more bandwidth is
+//! each round until it meets the bottleneck. Three more rounds confirm this rate and leave up to two BDPs of queue,
+//! which Drain removes. From then on, one round trip in eight probes for a quarter more bandwidth. If more bandwidth is
 //! available, the filter adopts the higher rate at once and keeps it for ten rounds. If not, the next phase removes the
 //! queue. After 10 s without a sample as low as min_rtt, inflight falls to four segments for 200 ms, so that every flow
 //! on the path can see its true delay.
 //!
 //! Loss: on entering recovery, cwnd becomes inflight + acked, and for one round the flow sends as much as was
-//! delivered. Afterwards cwnd may double per round, and at the end the previous cwnd is restored. bw does not
-//! change, and neither does the pacing rate. A timeout sets cwnd to the remaining inflight plus one segment.
-//! A policer is suspected after two intervals of 4 to 16 rounds with lost/delivered ≥ 50/256 and rates within
-//! 1/8 (or 4 kbit/s) of each other. Then the mean of the two rates is bw for 48 rounds of ProbeBW, without
-//! probing. On restarting from idle, ProbeBW paces at bw without gain until the first ACK.
+//! delivered. Afterwards cwnd may double per round, and at the end the previous cwnd is restored. bw does not change,
+//! and neither does the pacing rate. A timeout sets cwnd to the remaining inflight plus one segment. A policer is
+//! suspected after two intervals of 4 to 16 rounds with lost/delivered ≥ 50/256 and rates within 1/8 (or 4 kbit/s) of
+//! each other. Then bw is the mean of the two rates for 48 rounds of ProbeBW, without probing. On restarting from idle,
+//! ProbeBW paces at bw without gain until the first ACK.
 //!
 //! ## References
 //!

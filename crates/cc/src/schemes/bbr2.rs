@@ -1,8 +1,8 @@
 //! # BBR v2
 //!
 //! The first BBR (2019) with bounds learnt from loss, between v1 and v3. BBR v3 (`bbr3`) shares its model, states,
-//! formulas and both time scales of bounds; the full description is there. This page lists the differences. The core is
-//! the same code with other parameters and the rules below.
+//! formulas and both time scales of bounds; the page of v3 describes them in full. This page lists the differences. The
+//! core is the same code with other parameters and the rules below.
 //!
 //! ## Control law
 //!
@@ -33,8 +33,8 @@
 //! ## States
 //!
 //! The states and edges of BBR v3, except for undo: a spurious recovery restores the bounds and cwnd, not the state. On
-//! entering CRUISE, inflight_short is cut to inflight_long if it is set. On entering Drain, the losses and deliveries
-//! of the running round are forgotten. A timeout outside a probe sets inflight_short to the previous cwnd, so that the
+//! entering CRUISE, inflight_short, if set, is cut to inflight_long. On entering Drain, the losses and deliveries of
+//! the current round are discarded. A timeout outside a probe sets inflight_short to the previous cwnd, so that the
 //! bound does not start from the timeout's single segment. Segments acknowledged in UP while cwnd is not full do not
 //! count towards later growth of inflight_long.
 //!

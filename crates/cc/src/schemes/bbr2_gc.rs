@@ -41,8 +41,8 @@
 //!
 //! 1. The probing states end as in BBR v2, not by algorithm 1 of BBR-GC: BBR v2 has rules for loss and for inflight
 //!    above 1.25 BDP, and the bounds that it learns in these states are its essence.
-//! 2. BBR v1 drains for at most one min_rtt. BBR v2 drains until inflight is down to the BDP and leaves
-//!    headroom. With P_down near 1, far from the maximum RTT, that may last until the next probe is due.
+//! 2. BBR v1 drains for at most one min_rtt. BBR v2 drains until inflight is down to the BDP and leaves headroom. With
+//!    P_down near 1, far from the maximum RTT, draining may last until the next probe is due.
 //!
 //! ## Known weaknesses
 //!

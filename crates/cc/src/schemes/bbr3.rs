@@ -87,22 +87,22 @@
 //! * Time to probe: 2 s plus a random part of 1 s after DOWN began; or earlier, after one round for each packet of the
 //!   BDP (or of cwnd, if smaller), at most 63, counted from 0 or 1 at random. A Reno flow of the same BDP takes about
 //!   as long to grow between its losses.
-//! * Precaution: after a probe that was too high, the next one ends as soon as inflight reaches inflight_long. If no
+//! * Precaution: after a probe that was too high, the next probe ends as soon as inflight reaches inflight_long. If no
 //!   flight has been too high one round later, REFILL and UP follow at once, without precaution.
 //!
 //! ## Life of a flow
 //!
-//! Startup doubles the rate per round trip. Three rounds without growth, or loss, end it with about a BDP of queue,
-//! which Drain removes within a round. The flow cruises 1 % below its bandwidth. After two to three seconds, REFILL
-//! fills the pipe to the level known to be safe, and UP sends a quarter more. If the buffer is large enough, the
+//! Startup doubles the rate per round trip. Three rounds without growth, or loss, end Startup with about a BDP of
+//! queue, which Drain removes within a round. The flow cruises 1 % below its bandwidth. After two to three seconds,
+//! REFILL fills the pipe to the level known to be safe, and UP sends a quarter more. If the buffer is large enough, the
 //! plateau ends UP after three to four round trips, with a queue of up to 1.25 BDP, the maximum its cwnd gain allows.
 //! In a smaller buffer, loss ends UP and sets the bound. DOWN removes the queue and creates headroom. One round after
 //! UP, the filter drops the cycle before the last. If bandwidth has become free, the first UP observes a growing rate
 //! and continues.
 //!
-//! Losses between probes lower the short-term bounds by at most 30 % per round, and not below the amount
-//! delivered: 1 % of random loss costs about 1 % per round, and the next REFILL restores it. Every 5 s
-//! without a lower RTT sample, cwnd is half the BDP for 200 ms and a round.
+//! Losses between probes lower the short-term bounds by at most 30 % per round, and not below the amount delivered: 1 %
+//! of random loss costs about 1 % of the rate per round, and the next REFILL restores the rate. Every 5 s without a
+//! lower RTT sample, cwnd is half the BDP for 200 ms and a round.
 //!
 //! In recovery only the bounds reduce cwnd; at the end of recovery the previous cwnd is restored. A timeout sets cwnd
 //! to one segment. A spurious recovery is undone: cwnd and bounds return to at least their former values, and if it
@@ -119,8 +119,8 @@
 //!
 //! ## References
 //!
-//! 1. N. Cardwell, I. Swett, J. Beshay (eds.), BBR Congestion Control, draft-ietf-ccwg-bbr-06, 6 July 2026:
-//!    read in full, and followed. Appendix A holds 22 example cases; they are tests here
+//! 1. N. Cardwell, I. Swett, J. Beshay (eds.), BBR Congestion Control, draft-ietf-ccwg-bbr-06, 6 July 2026: read in
+//!    full, and followed. Appendix A contains 22 example cases, which are implemented as tests
 //!    (`crates/cc/tests/bbr_v3_draft_cases`).
 //! 2. The working copy of the editors after draft-06 (`draft-ietf-ccwg-bbr.md`, commit 007dbe1f): read; see difference
 //!    12.

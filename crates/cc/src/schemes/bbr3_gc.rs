@@ -41,8 +41,8 @@
 //!
 //! 1. The probing states end as in BBR v3, not by algorithm 1 of BBR-GC: BBR v3 has rules for loss and for a rate that
 //!    no longer grows, and the bounds that it learns in these states are its essence.
-//! 2. BBR v1 drains for at most one min_rtt. BBR v3 drains until inflight is down to the BDP and leaves
-//!    headroom. With P_down near 1, far from the maximum RTT, that may last until the next probe is due.
+//! 2. BBR v1 drains for at most one min_rtt. BBR v3 drains until inflight is down to the BDP and leaves headroom. With
+//!    P_down near 1, far from the maximum RTT, draining may last until the next probe is due.
 //!
 //! ## Known weaknesses
 //!

@@ -17,7 +17,7 @@
 //!
 //! ## States
 //!
-//! Those of BBR v1.
+//! The states of BBR v1.
 //!
 //! ```text
 //!                     ┌─ congestion ──► F on: cwnd / 2, / 4 … 4 segments, pacing 0.75 bw ── round over ──┐
@@ -26,8 +26,8 @@
 //! ```
 //!
 //! Every ACK of the round trip halves cwnd, down to 4 segments within a few ACKs, as described for `bbr-acd`. Until
-//! that round trip is over, almost nothing may be sent, so the slower pacing affects only a few packets. In Startup it
-//! has no effect, because the pacing rate never falls there.
+//! that round trip is over, almost nothing may be sent, so the slower pacing affects only a few packets. In Startup the
+//! lower gain has no effect, because the pacing rate never falls there.
 //!
 //! ## References
 //!

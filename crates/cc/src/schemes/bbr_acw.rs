@@ -1,9 +1,8 @@
 //! # BBR-ACW
 //!
-//! BBR v1 with an adaptive cwnd gain. BBR's fixed gain of 2 lets every flow keep a second BDP in the queue,
-//! and the BDP of a flow with a long RTT is the larger one. BBR-ACW adapts the gain of ProbeBW by two
-//! factors: how far the flow's delivery rate lies below its own maximum, and the share of propagation in the
-//! RTT.
+//! BBR v1 with an adaptive cwnd gain. BBR's fixed gain of 2 lets every flow keep a second BDP in the queue, and the BDP
+//! of a flow with a long RTT is larger. BBR-ACW adapts the gain of ProbeBW by two factors: how far the flow's delivery
+//! rate lies below its maximum, and the share of propagation in the RTT.
 //!
 //! The combination of the two factors and the form of the first are **our reconstruction**. The text of the paper could
 //! not be obtained. The known facts:
@@ -30,8 +29,8 @@
 //! h = 1 + 2 · α · (1 − β), within 1 … 2
 //! ```
 //!
-//! A flow at its highest rate stays near one BDP, and closer the longer the queue. A flow that has lost bandwidth may
-//! keep up to two BDPs.
+//! A flow near its highest rate keeps about one BDP in flight; the longer the queue, the smaller the excess. A flow
+//! that has lost bandwidth may keep up to two BDPs.
 //!
 //! ## States
 //!
@@ -46,9 +45,9 @@
 //!
 //! ## Differences
 //!
-//! 1. The combination is ours: the simplest one of the two factors with a gain h between 1 and BBR's 2, and with h = 2
-//!    before any measurement and with an empty queue. `span` is the factor 2 in the formula of h, `cwnd_gain` the upper
-//!    bound of h.
+//! 1. The combination is ours: the simplest combination of the two factors for which h stays between 1 and BBR's 2, and
+//!    is 2 before any measurement and with an empty queue. `span` is the factor 2 in the formula of h, `cwnd_gain` the
+//!    upper bound of h.
 //! 2. d is the newest sample of an ACK, and h changes with it.
 //! 3. Samples of an application-limited sender and of ProbeRTT affect neither d nor d_min, because they do
 //!    not measure the path.
@@ -62,7 +61,7 @@
 //! * With a steady rate α is noise: α covers 0 to 1 even if the extrema differ by one packet.
 //! * Near one BDP a flow cannot probe: cwnd limits the probe at gain 1.25, so bandwidth released by others is
 //!   found slowly.
-//! * α compares a flow with itself: two flows that share badly but steadily see the same α.
+//! * α compares a flow with itself: two flows with unequal but steady rates have the same α.
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
 use crate::{Ack, Info, Param, Provenance, Rate, RecoveryStyle, Setup, Telemetry, Value, WindowedMin, bbr_params};

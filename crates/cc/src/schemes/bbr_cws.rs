@@ -1,14 +1,14 @@
 //! # BBR-CWS
 //!
-//! BBR with a scaled cwnd, so that loss-based flows beside it get their share. BBR's cwnd is 2 BDP regardless of other
+//! BBR with a scaled cwnd, so that competing loss-based flows get their share. BBR's cwnd is 2 BDP regardless of other
 //! traffic. In a buffer below about 1 BDP it overflows the queue and takes nearly all bandwidth from a loss-based flow.
 //! In a deep buffer this cwnd limits BBR, and the loss-based flow takes the rest. In BBR-CWS a second window, the
-//! bound, follows the control law of CUBIC: a round trip with congestion cuts it, and other round trips let it grow.
-//! BBR's cwnd is scaled to the bound. Pacing still follows the bandwidth.
+//! bound, follows the control law of CUBIC: a round trip with congestion cuts the bound, and other round trips let it
+//! grow. BBR's cwnd is scaled to the bound. Pacing still follows the bandwidth.
 //!
 //! The published rule could not be obtained. Abstract and highlights [1] give the name (congestion window scaling), the
 //! aim (fairness between BBR and loss-based flows in all buffers, fewer retransmissions) and the authors' measurements.
-//! Everything below is our reconstruction: our own design for that aim, chosen among several rules on a training grid
+//! Everything below is our reconstruction: a design for that aim, chosen among several rules on a training grid
 //! (docs/studies/bbr-cws.md). Do not mistake it for the published algorithm.
 //!
 //! ## Control law
@@ -59,10 +59,10 @@
 //! the loss and grows back within seconds to minutes to just below that inflight, where the probe can no longer
 //! overflow the buffer. Losses while the queue is short count as random and do not cut W.
 //!
-//! Beside CUBIC in a small buffer, both flows are cut when it overflows, and W grows as fast as CUBIC's cwnd does. In a
-//! deep buffer CUBIC keeps a queue longer than BBR alone could build: round trips take more than 2.25 R₀. This raises
-//! the limit of s above 1, and pacing increases inflight up to W. Until the first cut W grows by an eighth per round
-//! trip, because CUBIC's own slow start has taken most of the buffer by then.
+//! Beside CUBIC in a small buffer, both flows are cut when the buffer overflows, and W grows as fast as CUBIC's cwnd
+//! does. In a deep buffer CUBIC keeps a queue longer than BBR alone could build: round trips take more than 2.25 R₀.
+//! This raises the limit of s above 1, and pacing increases inflight up to W. Until the first cut W grows by an eighth
+//! per round trip, because CUBIC's own slow start has taken most of the buffer by then.
 //!
 //! Two rules do not concern cwnd; both are for deep buffers. Without the limit of four rounds, Drain would wait for
 //! inflight to fall to a BDP that shrinks as fast as inflight does, until ProbeRTT ended Drain after ten seconds.
@@ -82,8 +82,8 @@
 //! control law:
 //!
 //! 1. β = 0.75, and C is chosen so that the mean cwnd at a given loss rate is about that of β = 0.7 and C = 0.4: C (3 +
-//!    β)/(4 (1 − β)) differs by less than 3 %. With a cut to 0.7, a flow alone on the link reached 95 % of BBR's
-//!    utilisation on the training grid, below the design's minimum.
+//!    β)/(4 (1 − β)) of both pairs differs by less than 3 %. With a cut to 0.7, a flow alone on the link reached 95 %
+//!    of BBR's utilisation on the training grid, below the design's minimum.
 //! 2. The law runs once per packet-timed round trip, not per ACK, and packets of the recovery's first round
 //!    trip cannot cut again.
 //! 3. Losses count only if the queue is near its observed maximum, or if many packets are lost.

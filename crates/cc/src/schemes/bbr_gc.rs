@@ -63,7 +63,7 @@
 //!    phases. Such a probe ends as BBR's phase does: after one min_rtt, and once inflight has reached the gain in BDPs.
 //!    `up`, our earlier interpretation: P_up also from 1 BDP on. `cruise`: a gain of 1 from 1 BDP on. `drain`: the
 //!    probe ends at 1 BDP. `probe`: the probe continues until 1.25 BDP or loss, as BBR's does with its fixed gain; near
-//!    ω = 1, where P_up adds nothing, it may never end.
+//!    ω = 1, where P_up adds nothing, such a probe may never end.
 //! 3. 'BDP' is bandwidth × delay, as the paper defines it. BBR's tests add three send quanta and rounding, as this
 //!    scheme does with `quanta`. The choice matters where a flow's BDP is a few segments.
 //! 4. `rtt` selects the sample: the `newest` (the algorithm updates it 'when an ACK is received'), the `smoothed` one,
@@ -95,12 +95,14 @@
 //! | BBR | 6.3 (0) | 91.6 (0) | 6.7 (0) | 91.2 (0) |
 //!
 //! In two of the 20 seeds of `ns3` the short-RTT flow starves at 3 to 5 Mbit/s: delayed acknowledgements keep it above
-//! 1 BDP, where a probe runs at gain 1. With `rtt_max_window` a flow alone falls to half the link, because ω is then 1.
+//! 1 BDP, where a probe runs at gain 1. With `rtt_max_window` the rate of a flow alone falls to half the link, because
+//! ω is then 1.
 //!
 //! ## Known weaknesses
 //!
 //! * A flow whose queueing delay exceeds a quarter of its RTT has more than 1.25 BDP in flight and never probes: the
-//!   first ACK ends each probe. A flow with a short RTT in the queue of one with a long RTT is in this position.
+//!   first ACK ends each probe. A flow with a short RTT that shares the queue of a flow with a long RTT is in this
+//!   position.
 //! * In a shallow buffer ω stays near 1, and P_up hardly exceeds 1 (1.012 at 0.1 BDP), of which BBR's pacing margin
 //!   takes 1 %: the flow regains bandwidth lost to packet loss or to another flow slowly or not at all. With 1 % of
 //!   random loss and 0.1 BDP a flow alone uses 31 % of the link in the profile `ns3`. Of several flows, the winner of

@@ -12,7 +12,7 @@
 //! * cwnd = `window_gain` · R' · srtt, at least four segments: this cwnd only stops a sender whose ACKs have ceased. R'
 //!   is the maximum share of the last round trip: after a reduction of the share, data sent at the higher share is
 //!   still in flight and must not stop the sender.
-//! * Before the first share: the initial window, not paced.
+//! * Before the first share, cwnd is the initial window, without pacing.
 //! * A share of zero, or a share above `line_rate`, is invalid; it is ignored and counted.
 //! * If no share arrives for max(`timeout`, `timeout_rtts` · srtt), CUBIC takes over in avoidance, with W = W_max = R ·
 //!   srtt. Without any share so far, CUBIC takes over in slow start with the initial window, after max(20 ms,

@@ -19,7 +19,7 @@
 //!                                ssthresh = min(ssthresh, win)
 //! loss, mark   dwnd = max((1 - beta) win - cwnd / 2, 0),  cwnd /= 2    beta = 1/2
 //!              ssthresh = win = cwnd + dwnd, at least 2
-//! timeout      dwnd = 0, cwnd = 1; ssthresh = half the data outstanding, once per run of timeouts
+//! timeout      dwnd = 0, cwnd = 1; ssthresh = F / 2 as for NewReno, once per run of timeouts
 //! idle for longer than the RTO   dwnd = 0, cwnd = min(cwnd, initial window)
 //! ```
 //! win grows only while it limits the sender, and not during fast recovery. Without a queue, win grows by

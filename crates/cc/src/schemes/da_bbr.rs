@@ -40,18 +40,18 @@
 //!
 //! ## Life of a flow
 //!
-//! As BBR v1's to the end of Drain. cwnd of a flow alone then hardly exceeds the BDP and leaves no room for a probe, so
-//! the flow finds more bandwidth only within the additional three send quanta. The draining phase lasts a whole min_rtt
+//! As BBR v1's to the end of Drain. cwnd of a flow alone then hardly exceeds the BDP, which prevents a probe, so the
+//! flow finds more bandwidth only within the additional three send quanta. The draining phase lasts a whole min_rtt
 //! with nothing to drain, which costs a quarter of one phase in eight: alone on a link, the flow uses 31/32 · 0.99 of
 //! the capacity. Beside other flows the queue increases cwnd, and with it the flow's share of the queue, but always by
 //! less than one BDP.
 //!
-//! One loss in Startup ends it: the gain of 0.75 stays until Drain, the pacing rate cannot grow at this gain, and after
-//! three rounds without growth the pipe counts as full. If the loss was random, later probes must find the missing
-//! bandwidth.
+//! One loss in Startup ends this state: the gain of 0.75 stays until Drain, the pacing rate cannot grow at this gain,
+//! and after three rounds without growth the pipe counts as full. If the loss was random, later probes must find the
+//! missing bandwidth.
 //!
 //! A min_rtt more than 20 % above prev indicates that ProbeRTT met a queue maintained by other traffic (or that a third
-//! of the flow's cwnd was too much to empty it). The plain BDP then applies until the next ProbeRTT.
+//! of the flow's cwnd was too much to empty the queue). The plain BDP then applies until the next ProbeRTT.
 //!
 //! ## References
 //!
@@ -82,9 +82,9 @@
 //!
 //! ## Known weaknesses
 //!
-//! * A cwnd of just the BDP leaves a flow alone little room to probe. It finds released bandwidth slowly: at most the
-//!   send quanta, not 25 %, per probe.
-//! * A loss in Startup ends it at the rate reached so far.
+//! * A flow alone, whose cwnd is just the BDP, can hardly probe. It finds released bandwidth slowly: at most the send
+//!   quanta, not 25 %, per probe.
+//! * A loss in Startup ends Startup at the rate reached so far.
 //! * ProbeRTT empties the queue only if all flows reduce inflight enough. In a long standing queue, a third of a cwnd
 //!   of two BDPs is most of the inflight that one flow needs to maintain the queue. Then min_rtt drifts upwards.
 //! * Loss-based flows leave a DA-BBR flow almost no bandwidth. In a deep buffer their queue persists through ProbeRTT.

@@ -21,9 +21,9 @@
 //! The states of `bbr`.
 //!
 //! ## Life of a flow
-//! Startup and Drain as in `bbr`. The receiver's first reports come with the first acknowledgements, and the
-//! next cycle probes with them. When the loss rate rises beyond 0.3 the gain stays at 1.5, which maintains
-//! the estimate up to a loss rate of a third.
+//! Startup and Drain as in `bbr`. The receiver's first reports come with the first acknowledgements, and the next cycle
+//! uses gains that follow from them. When the loss rate rises beyond 0.3 the gain stays at 1.5, which maintains the
+//! estimate up to a loss rate of a third.
 //!
 //! ## References
 //! 1. M. Liu, A Datagram Congestion Control Protocol Based on Improved BBR, Computer Systems & Applications
@@ -32,7 +32,7 @@
 //!
 //! ## Differences
 //! 1. Linux paces 1 % below the estimate (`pacing_margin`). The paper does not mention this margin, and eq. 8 is an
-//!    equality only without it: with it the balance is 0.99. The margin is 0 here, unlike in `bbr`.
+//!    equality only without the margin: with the margin, the balance is 0.99. The margin is 0 here, unlike in `bbr`.
 //! 2. The paper suggests a smaller gain for Startup but gives no number. `high_gain` keeps BBR's value.
 //! 3. The gains of the first line are BBR's parameters `probe_up` and `probe_down`.
 //! 4. Linux conserves packets in the first round of a TCP recovery, and so does `bbr`. DCCP retransmits nothing and has

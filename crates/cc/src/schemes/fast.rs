@@ -71,10 +71,10 @@ pub struct Fast {
     every: u64,
     /// Minimum and mean RTT in ns, once there is a sample.
     rtt: Option<(f64, f64)>,
-    /// cwnd at the start of the current round and of the previous one.
+    /// cwnd at the start of the current round and of the previous round.
     round_windows: [Bytes; 2],
-    /// w_old: cwnd when the packets of the latest samples were sent. Packets acknowledged in one round were
-    /// sent in the previous one.
+    /// w_old: cwnd when the packets of the latest samples were sent. Packets acknowledged in one round were sent in the
+    /// previous round.
     old_window: Bytes,
     /// Rounds since the equation was last applied, or since a multiplicative step or recovery.
     rounds: u64,
@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(small.reno.cwnd, Bytes::new(2 * MSS));
     }
 
-    /// A timeout leaves one segment; a spurious one changes nothing.
+    /// A timeout leaves one segment; a spurious timeout changes nothing.
     #[test]
     fn fast_timeout_leaves_one_segment_unless_spurious() {
         let mut scheme = steady(200, 125.0, &[]);

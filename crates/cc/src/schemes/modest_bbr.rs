@@ -1,14 +1,14 @@
 //! # Modest BBR
 //!
 //! BBR that sends less when it has to retransmit. BBR ignores loss, so it keeps losing packets where the buffer is
-//! smaller than the queue it builds, and loss-based flows yield to it. After a round trip with retransmissions, Modest
-//! BBR uses less bandwidth than it measured, until its next probe.
+//! smaller than the queue that BBR builds, and loss-based flows yield to BBR. After a round trip with retransmissions,
+//! Modest BBR uses less bandwidth than it measured, until its next probe.
 //!
-//! The published rule could not be obtained. The abstract [1] states that it is based on BBR and responds to
+//! The published rule could not be obtained. The abstract [1] states that Modest BBR is based on BBR and responds to
 //! retransmissions by sending less aggressively, and that beside CUBIC the overall throughput was 7.1 % better than
-//! BBR's. Another paper's comparison [2] states that it is considerably fairer to CUBIC than BBR, but only above 1 BDP
-//! of buffer. The depth and duration of its backoff and the time of its recovery are unknown. The law below is our
-//! reconstruction: the simplest rule that agrees with these statements, chosen before the first simulation.
+//! BBR's. Another paper's comparison [2] states that Modest BBR is considerably fairer to CUBIC than BBR, but only
+//! above 1 BDP of buffer. The depth and duration of the backoff and the time of its end are unknown. The law below is
+//! our reconstruction: the simplest rule that agrees with these statements, chosen before the first simulation.
 //!
 //! ## Control law
 //!
@@ -39,7 +39,7 @@
 //!
 //! 1. Y. Zhang, L. Cui, F. P. Tso, Modest BBR: Enabling Better Fairness for BBR Congestion Control, ISCC
 //!    2018, pp. 646–651: abstract only (repository.lboro.ac.uk, item 9404081).
-//! 2. The BBR-CWS paper: Electronics 2020, 9(5), 862: the highlights, where Modest BBR is one of the compared schemes.
+//! 2. The BBR-CWS paper, Electronics 2020, 9(5), 862: the highlights, where Modest BBR is one of the compared schemes.
 //! 3. BBR v1: see `bbr`.
 //!
 //! ## Differences

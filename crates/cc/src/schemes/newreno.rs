@@ -6,8 +6,8 @@
 //! (NewReno's partial ACKs, SACK, RACK). This scheme sets cwnd only.
 //!
 //! ## Control law
-//! W: cwnd; A: bytes newly acknowledged; S: segment size; F: data outstanding when congestion is detected
-//! (all in bytes).
+//! W: cwnd; A: bytes newly acknowledged; S: segment size; F: data outstanding when congestion is detected (with
+//! `reduction_from = "cwnd"`, as in Linux, cwnd); all in bytes.
 //!
 //! ```text
 //! slow start   W < ssthresh     W += A                            per ACK (`abc` off: min(A, S))

@@ -35,8 +35,9 @@
 //!    proportional rate reduction: the cwnd is enforced unchanged.
 //! 2. The paper specifies pacing and no window. Here a cwnd bounds the loss.
 //! 3. Invalid rates are ignored and counted, here and in the transport, which rejects a grant above its request. A
-//!    `line_rate` of 1 Tbit/s, the default, means no limit. The transport signals a withdrawn rate as a rate of zero.
-//!    The minimum rate keeps a flow from stalling when it is granted less than one packet per second.
+//!    `line_rate` of 1 Tbit/s, the default, means no limit. The transport signals a withdrawal as `Advice::Withdrawn`;
+//!    a rate of zero is invalid. The minimum rate keeps a flow from stalling when it is granted less than one packet
+//!    per second.
 //!
 //! ## Known weaknesses
 //! A flow keeps its granted rate regardless of loss: if the nodes fail, or the route changes to a path without a

@@ -16,7 +16,7 @@
 //! marks, once per V              W = max(W (1 - alpha / 2), 2 S);  ssthresh = W
 //! slow start   W < ssthresh      W += A - M
 //! avoidance                      W += (A - M) S / W  min(R / R0, 1)^2       also right after a cut
-//! loss                           ssthresh = max(F / 2, 2 S);  W = min(W, ssthresh)       F: data outstanding
+//! loss                           ssthresh = max(F / 2, 2 S);  W = min(W, ssthresh)       F: as for NewReno
 //! timeout                        same ssthresh, once per run of timeouts;  W = S
 //! idle for longer than the RTO   W = min(W, initial window)
 //! pacing                         W / R,  2 W / R while W < ssthresh / 2;  bursts of at most 1/4096 s

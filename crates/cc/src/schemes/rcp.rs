@@ -10,7 +10,7 @@
 //!
 //! * pacing rate = R, at least `min_rate` packets per second
 //! * cwnd = `window_gain` · R · srtt, at least four segments: this cwnd only stops a sender whose ACKs have ceased.
-//! * Before the first advice: the initial window, not paced.
+//! * Before the first advice, cwnd is the initial window, without pacing.
 //! * Every packet requests `line_rate`, the desired rate of the papers; routers only lower it. Advice of zero or above
 //!   `line_rate` therefore cannot come from a router: such advice is ignored and counted, and the last rate remains in
 //!   force.
@@ -37,7 +37,7 @@
 //! 4. Ignored advice is counted. The minimum rate keeps a flow from stalling when a router advises less than
 //!    one packet per second.
 //! 5. The desired rate travels as a 32-bit float, rounded down, so that its echo does not exceed `line_rate`.
-//! 6. A `line_rate` of 1 Tbit/s, the default, means no limit: packets request without stating a rate, and an echo
+//! 6. A `line_rate` of 1 Tbit/s, the default, means no limit: packets carry a request without a rate, and an echo
 //!    without a rate shows that no router on the path runs `rcp`.
 //!
 //! ## Known weaknesses

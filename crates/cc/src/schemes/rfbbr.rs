@@ -50,7 +50,7 @@
 //! Choices of our reconstruction:
 //!
 //! 1. s is the minimum sample of a round trip, not the newest: a burst or the flow's probe does not count as a queue.
-//! 2. rtt_max never ages. Startup usually sets it: it queues up to twice the BDP.
+//! 2. rtt_max never ages. Startup, which queues up to twice the BDP, usually sets it.
 //! 3. Startup, Drain and ProbeRTT keep BBR's cwnd.
 //!
 //! ## Known weaknesses

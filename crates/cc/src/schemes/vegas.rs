@@ -41,7 +41,8 @@
 //! 2. cwnd and diff have fractions. Linux truncates them to whole packets.
 //! 3. cwnd grows only while it limits the sender. In Linux an application-limited Vegas keeps growing cwnd.
 //! 4. Rounds are the transport's packet-timed round trips. The first full round after recovery is judged again.
-//! 5. On loss, ssthresh is half the data outstanding (RFC 5681), not half of cwnd.
+//! 5. On loss, ssthresh is half of the data outstanding (RFC 5681), or with `reduction_from = "cwnd"` half of cwnd, as
+//!    in Linux.
 //! 6. The 1994 paper doubles cwnd every other round trip and retransmits earlier. Linux and this scheme do neither.
 //!
 //! ## Known weaknesses
@@ -295,7 +296,7 @@ mod tests {
     /// Slow start ends when more than gamma packets are queued.
     #[test]
     fn vegas_slow_start_ends_above_gamma_queued_packets() {
-        // W = 10 + 2 by the round's end: diff = 12 (1 - 100/110) = 1.09; expected W = 10.909.
+        // W has grown from 10 to 12 by the round's end: diff = 12 (1 - 100/110) = 1.09; expected W = 10.909.
         let mut scheme = Vegas::with(&[]);
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 110_000), 10_909 + MSS);

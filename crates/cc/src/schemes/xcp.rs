@@ -5,8 +5,8 @@
 //! algorithm `xcp` on the links does the work.
 //!
 //! ## Control law
-//! * Advised change D in payload bytes per second, which the receiver sums over the packets that an ACK
-//!   covers: cwnd += D · srtt, at least one segment.
+//! * Advised change D in payload bytes per second, which the receiver sums over the packets that an ACK covers: cwnd +=
+//!   D · srtt; cwnd is at least one segment.
 //! * No other growth. Loss halves cwnd, to at least two segments. A timeout leaves one segment.
 //! * No pacing: ACKs clock packets out.
 //!
@@ -14,8 +14,8 @@
 //! None. The transport repairs losses.
 //!
 //! ## Life of a flow
-//! The SYN has no RTT and requests nothing. The initial window requests everything. One round trip later cwnd grows by
-//! the granted amount, and within a few control intervals it reaches the flow's share.
+//! The SYN has no RTT and requests nothing. The packets of the initial window request the maximum. One round trip later
+//! cwnd grows by the granted amount, and within a few control intervals cwnd reaches the flow's share.
 //!
 //! ## References
 //! * Katabi, Handley, Rohrs, 'Congestion control for high bandwidth-delay product networks', SIGCOMM 2002.
