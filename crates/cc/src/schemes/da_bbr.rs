@@ -40,8 +40,8 @@
 //!
 //! ## Life of a flow
 //!
-//! As BBR v1's to the end of Drain. cwnd of a flow alone then hardly exceeds the BDP, which prevents a probe, so the
-//! flow finds more bandwidth only within the additional three send quanta. The draining phase lasts a whole min_rtt
+//! As BBR v1 until the end of Drain. Then the cwnd of a flow alone hardly exceeds the BDP, which prevents a probe, so
+//! the flow finds more bandwidth only within the additional three send quanta. The draining phase lasts a whole min_rtt
 //! with nothing to drain, which costs a quarter of one phase in eight: alone on a link, the flow uses 31/32 · 0.99 of
 //! the capacity. Beside other flows the queue increases cwnd, and with it the flow's share of the queue, but always by
 //! less than one BDP.

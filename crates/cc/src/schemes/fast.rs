@@ -310,8 +310,8 @@ mod tests {
     #[test]
     fn fast_window_law_applies_every_other_round() {
         let mut scheme = steady(200, 125.0, &[]);
-        // At a constant mean RTT a window of 230 has 46 packets queued: (230 + 184 + 100) / 2 = 257; then (257 + 205.6
-        // + 100) / 2 = 281.3.
+        // At a constant mean RTT a window of 230 has 46 packets queued: (230 + 184 + 100) / 2 is 257; the next step
+        // gives (257 + 205.6 + 100) / 2 = 281.3.
         for expected in [200.0, 200.0, 230.0, 230.0, 257.0, 257.0, 281.3] {
             scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
             scheme.on_ack(&ack(MSS));

@@ -177,7 +177,8 @@ mod tests {
         pie.step(ms(30));
         expected += 0.015 / 8.0 / 32.0;
         close(pie.probability, expected);
-        // A falling delay lowers the probability to zero: the step (-5 ms / 8 - 20 ms · 5/4) / 32 exceeds its value.
+        // A falling delay lowers the probability to zero: the step (-5 ms / 8 - 20 ms · 5/4) / 32 would make it
+        // negative.
         pie.step(ms(10));
         assert_eq!(pie.probability, 0.0);
     }

@@ -160,7 +160,7 @@ fn cubic_spurious_reduction_is_undone() {
     }
 }
 
-/// Undoing a reduction keeps a window that has grown beyond the prior one.
+/// The undo of a reduction keeps a window that has grown beyond the prior window.
 #[test]
 fn cubic_undo_keeps_window_grown_beyond_prior() {
     let mut scheme = reduced(10.0, &[]);
