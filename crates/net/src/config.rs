@@ -1,4 +1,4 @@
-//! Link configuration as plain data, with buffer sizes resolved (a BDP is in bytes here).
+//! Link configuration as plain data, with buffer sizes resolved (a size in BDPs has become bytes).
 
 use std::sync::Arc;
 
@@ -22,9 +22,9 @@ pub enum Capacity {
 /// Random loss on a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Loss {
-    /// None.
+    /// No loss.
     None,
-    /// Each packet independently with this probability.
+    /// Each packet is lost independently with this probability.
     Bernoulli(f64),
     /// Two states, good and bad (Gilbert 1960, Elliott 1963); transitions are drawn once per packet.
     GilbertElliott {
@@ -37,7 +37,7 @@ pub enum Loss {
         /// Loss probability in the bad state.
         loss_bad: f64,
     },
-    /// Every n-th packet, for throughput formulas that assume periodic loss.
+    /// Every n-th packet is lost, for throughput formulas that assume periodic loss.
     Periodic(u64),
 }
 
@@ -50,7 +50,7 @@ pub enum LossAt {
     Ingress,
 }
 
-/// A token bucket that drops packets without tokens.
+/// A token bucket that drops packets for which it lacks tokens.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Policer {
     /// Token rate.
@@ -62,13 +62,13 @@ pub struct Policer {
 /// Variation of the propagation delay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Jitter {
-    /// Maximum: each packet's additional delay is uniform from zero to this.
+    /// Maximum additional delay; the delay of each packet is uniform from zero to this value.
     pub max: Nanos,
-    /// Packets may overtake each other; otherwise they keep their order.
+    /// Whether packets may overtake each other; otherwise they keep their order.
     pub reorder: bool,
 }
 
-/// Reordering: some packets are delayed longer than the others and arrive late.
+/// Reordering: some packets get an additional delay, so that later packets overtake them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reordering {
     /// Fraction of packets delayed.
@@ -80,7 +80,7 @@ pub struct Reordering {
 /// A link in one direction.
 #[derive(Clone, Debug)]
 pub struct LinkConfig {
-    /// Its capacity.
+    /// Capacity of the link.
     pub capacity: Capacity,
     /// Queue limit.
     pub limit: Limit,
@@ -88,7 +88,7 @@ pub struct LinkConfig {
     pub queue: Queue,
     /// Random loss.
     pub loss: Loss,
-    /// Random loss that changes with time; same location as `loss`, and independent of it.
+    /// Random loss that changes with time, at the same location as `loss` and independent of it.
     pub loss_trace: Option<LossTrace>,
     /// Location of both kinds of loss.
     pub loss_at: LossAt,
@@ -97,7 +97,7 @@ pub struct LinkConfig {
 }
 
 impl Capacity {
-    /// The rate; the mean of a trace.
+    /// The constant rate, or the mean rate of the trace.
     pub fn mean_rate(&self) -> Rate {
         match self {
             Self::Constant(rate) => *rate,
@@ -107,7 +107,7 @@ impl Capacity {
 }
 
 impl LinkConfig {
-    /// A drop-tail link of constant rate, with no loss.
+    /// Creates a drop-tail link of constant rate without loss.
     pub const fn drop_tail(rate: Rate, limit: Limit) -> Self {
         Self {
             capacity: Capacity::Constant(rate),

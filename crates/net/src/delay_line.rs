@@ -1,4 +1,4 @@
-//! The delay line: frames in flight over a propagation delay, in order of arrival.
+//! The delay line: frames in flight over a propagation delay.
 
 use narrows_units::{Nanos, Random};
 
@@ -45,7 +45,7 @@ impl Disturbance {
         {
             return arrival + reordering.delay;
         }
-        // If the delay falls, later packets wait for earlier ones; only jitter may reorder them.
+        // If the delay falls, later packets wait for earlier packets; only jitter may reorder packets.
         if self.jitter.map_or(self.delays.is_some(), |jitter| !jitter.reorder) {
             arrival = arrival.max(self.latest);
             self.latest = arrival;
@@ -55,15 +55,15 @@ impl Disturbance {
 }
 
 impl<F: Frame> DelayLine<F> {
-    /// A line of `delay`, with optional jitter and reordering; `random` is its random stream.
+    /// Creates a line of `delay`, with optional jitter and reordering; `random` is its random stream.
     pub fn new(delay: Nanos, jitter: Option<Jitter>, reordering: Option<Reordering>, random: Random) -> Self {
         let disturbed = jitter.is_some() || reordering.is_some();
         let disturbance = disturbed.then(|| Box::new(Disturbance::new(jitter, reordering, random)));
         Self { in_flight: TimedRing::default(), delay, disturbance }
     }
 
-    /// Adds a delay that changes with time. A packet keeps the delay at its departure, and packets keep their
-    /// order: if the delay falls, packets wait for the last one with the longer delay.
+    /// Adds a delay that changes with time. A packet keeps the delay at its departure, and packets keep their order: if
+    /// the delay falls, packets wait for the last packet with the longer delay.
     #[must_use]
     pub fn following(mut self, delays: DelayTrace, random: Random) -> Self {
         let disturbance = self.disturbance.take();
@@ -73,7 +73,8 @@ impl<F: Frame> DelayLine<F> {
         self
     }
 
-    /// Adds a frame that departs at `departs`; calls are in time order. Returns whether it arrives first.
+    /// Adds a frame that departs at `departs`; calls must be in time order. Returns whether this frame is now the first
+    /// to arrive.
     #[inline]
     pub fn push(&mut self, departs: Nanos, frame: &F) -> bool {
         let arrival = departs + self.delay;
@@ -135,7 +136,7 @@ impl<F: Frame> DelayLine<F> {
         self.delay
     }
 
-    /// Bytes of memory held.
+    /// Bytes of allocated memory.
     pub fn memory(&self) -> usize {
         self.in_flight.memory() + self.disturbance.as_ref().map_or(0, |_| size_of::<Disturbance>())
     }
@@ -156,7 +157,7 @@ mod tests {
         Packet { seq: n, ..Packet::new(0) }
     }
 
-    /// An undisturbed delay line adds its delay and reports its first arrival.
+    /// An undisturbed delay line adds its delay and reports the time of the first arrival.
     #[test]
     fn undisturbed_delay_line_adds_its_delay() {
         let ms = Nanos::from_millis;
@@ -181,7 +182,7 @@ mod tests {
     /// A frame keeps the delay at its departure, and frames keep their order when the delay falls.
     #[test]
     fn falling_delay_keeps_order() {
-        // 20 ms; 10 ms more from 5 ms on, 4 ms more from 8 ms on. One packet a millisecond.
+        // The delay is 20 ms, plus 10 ms from 5 ms on, plus only 4 ms from 8 ms on. One packet departs per millisecond.
         let ms = Nanos::from_millis;
         let delays = DelayTrace::parse("5 10\n8 4\n").expect("valid");
         let mut line = DelayLine::new(ms(20), None, None, random()).following(delays, random());
@@ -202,8 +203,8 @@ mod tests {
     /// Jitter is uniform from zero to its maximum.
     #[test]
     fn jitter_is_uniform_up_to_its_maximum() {
-        // Mean of U(0, 10 ms) is 5 ms, its standard deviation 10/sqrt(12) ms; four standard errors of 10 000
-        // draws.
+        // U(0, 10 ms) has the mean 5 ms and the standard deviation 10/sqrt(12) ms. The tolerance is four standard
+        // errors of 10 000 draws.
         let jitter = Jitter { max: Nanos::from_millis(10), reorder: true };
         let mut line = DelayLine::new(Nanos::from_millis(3), Some(jitter), None, random());
         let n = 10_000;
@@ -221,7 +222,8 @@ mod tests {
     /// Frames delayed by reordering are overtaken by frames that left within that delay.
     #[test]
     fn reordered_frames_are_overtaken() {
-        // One packet a millisecond; a tenth of them is delayed by 3.5 ms, so three others pass each.
+        // One packet departs per millisecond. A tenth of the packets are delayed by 3.5 ms, so three later packets
+        // overtake each of them.
         let held = Reordering { probability: 0.1, delay: Nanos::from_micros(3_500) };
         let mut line = DelayLine::new(Nanos::from_millis(50), None, Some(held), random());
         let n = 20_000;
@@ -240,7 +242,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every frame arrives once, in time, and in order unless reordering is allowed.
+        /// Every frame arrives once and within its delay bounds, and in order unless reordering is allowed.
         #[test]
         fn frames_arrive_once_in_time_and_in_order(
             gaps in prop::collection::vec(0u64..3_000_000, 1..200),
@@ -270,7 +272,7 @@ mod tests {
             for (at, packet) in &arrived {
                 let left = sent[packet.seq as usize];
                 prop_assert!(*at >= left + delay);
-                // A packet waits only for earlier packets, and each of those arrives by its own latest time.
+                // A packet waits only for earlier packets, whose latest arrival times are earlier.
                 prop_assert!(*at <= left + latest);
             }
             let mut numbers: Vec<_> = arrived.iter().map(|(_, packet)| packet.seq).collect();

@@ -1,7 +1,7 @@
 //! The frame: the fields of a packet that network elements use.
 //!
-//! Elements write only the ECN field. A frame is a value of at most a cache line: the simulator's packet, or a handle to a
-//! buffer with a real packet (`tests/real_packets.rs`).
+//! Elements write only the ECN field. A frame is a value of at most one cache line: the simulator's packet, or a handle
+//! to a buffer with a real packet (`tests/real_packets.rs`).
 
 use std::fmt;
 
@@ -14,9 +14,9 @@ pub enum Ecn {
     /// Not ECN-capable.
     #[default]
     NotEct = 0,
-    /// ECN-capable, L4S (RFC 9331).
+    /// ECN-capable, ECT(1), for L4S (RFC 9331).
     Ect1 = 1,
-    /// ECN-capable.
+    /// ECN-capable, ECT(0).
     Ect0 = 2,
     /// Congestion experienced.
     Ce = 3,
@@ -35,7 +35,7 @@ impl Ecn {
     }
 }
 
-/// Direction of a frame between the two ends of its flow.
+/// Direction of a frame between the endpoints of its flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
     /// From sender to receiver.
@@ -44,8 +44,8 @@ pub enum Direction {
     Reverse,
 }
 
-/// A packet, or a handle to its buffer. Links and queues store copies, so it should not exceed a cache line.
-/// They read only these fields, and change only the ECN field.
+/// A packet, or a handle to its buffer. Links and queues store copies, so a frame should not exceed a cache line. Links
+/// and queues read only the fields below, and change only the ECN field.
 pub trait Frame: Copy + fmt::Debug {
     /// Length on the wire.
     fn size(&self) -> Bytes;
@@ -53,7 +53,7 @@ pub trait Frame: Copy + fmt::Debug {
     fn ecn(&self) -> Ecn;
     /// Sets the ECN codepoint.
     fn set_ecn(&mut self, ecn: Ecn);
-    /// Flow key, shared by all frames of a flow. For real packets it is a hash of the 5-tuple.
+    /// Flow key, shared by all frames of a flow. For real packets the key is a hash of the 5-tuple.
     fn flow(&self) -> u32;
     /// Direction. Both directions of a connection may share a flow key.
     fn direction(&self) -> Direction;

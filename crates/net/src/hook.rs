@@ -7,7 +7,7 @@ use crate::Frame;
 
 /// Class control of a queue, for hooks.
 pub trait ClassQueue {
-    /// Sets assured rate and ceiling of a class; [`Rate::MAX`] means no ceiling. No effect on queues without
+    /// Sets assured rate and ceiling of a class; [`Rate::MAX`] means no ceiling. Has no effect on queues without
     /// classes.
     fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate);
     /// Backlog of a class and its descendants in bytes; zero for queues without classes.
@@ -16,11 +16,11 @@ pub trait ClassQueue {
 
 /// The port at an event of its hook.
 pub struct Port<'a> {
-    /// The time.
+    /// The current time.
     pub now: Nanos,
     /// Backlog in bytes, without the arriving or departing frame and the one in transmission.
     pub backlog: Bytes,
-    /// The classes of its queue.
+    /// The classes of the port's queue.
     pub classes: &'a mut dyn ClassQueue,
     /// Class of the arriving frame, for queues with classes; `None` leaves the choice to the queue.
     pub class: Option<u8>,
@@ -29,13 +29,14 @@ pub struct Port<'a> {
 /// Fate of an arriving frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// It enters the queue, unless the queue drops it.
+    /// The frame enters the queue, unless the queue drops it.
     Forward,
-    /// It was addressed to the node and ends here.
+    /// The frame was addressed to the node and ends here.
     Consume,
 }
 
-/// Code at the port of a link. It owns no clock: the link calls it, and reads its next wake.
+/// Code at the port of a link. A hook owns no clock: the link calls the hook at its events and at the time of its next
+/// wake.
 pub trait PortHook<F: Frame> {
     /// A frame arrives; the queue may still drop it.
     fn on_arrival(&mut self, _port: &mut Port<'_>, _frame: &mut F) -> Admission {
@@ -43,11 +44,11 @@ pub trait PortHook<F: Frame> {
     }
     /// The transmission of a frame begins.
     fn on_departure(&mut self, _port: &mut Port<'_>, _frame: &mut F) {}
-    /// Time of the next [`PortHook::on_wake`]; [`Nanos::MAX`]: not before the next frame.
+    /// Time of the next [`PortHook::on_wake`]; [`Nanos::MAX`] if none is due before the next frame.
     fn next_wake(&self) -> Nanos {
         Nanos::MAX
     }
-    /// The time of [`PortHook::next_wake`] is reached; in real time it may have passed.
+    /// The time of [`PortHook::next_wake`] has come; in real time the call may be late.
     fn on_wake(&mut self, _port: &mut Port<'_>) {}
 }
 

@@ -1,10 +1,10 @@
 //! Network elements: links, queue disciplines, AQM, policers, random loss, delay lines and capacity traces.
 //!
-//! All are generic over their [`Frame`] type and read only its length, ECN field, flow key and direction.
-//! Each call takes `now`; no element owns a clock.
+//! All elements are generic over the [`Frame`] type and read only the length, ECN field, flow key and direction of a
+//! frame. Each call takes `now`; no element owns a clock.
 //!
-//! Imports run one way: `limit` and `frame` at the bottom, then rings and `stats`, `hook`, `queue`, `config`, and
-//! `link` at the top.
+//! Each module imports only modules before it in this order: `limit` and `frame`, rings and `stats`, `hook`, `queue`,
+//! `config`, `link`.
 
 pub mod config;
 mod delay_line;

@@ -1,4 +1,4 @@
-//! The policer: a token bucket that drops packets without tokens.
+//! The policer: a token bucket that drops packets for which it lacks tokens.
 
 use narrows_units::{Bytes, Nanos};
 
@@ -16,7 +16,7 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub const fn new(policer: &Policer) -> Self {
         let full = policer.burst.as_u64().saturating_mul(NANOS_PER_SEC);
         Self { rate: policer.rate.as_bytes_per_sec(), full, tokens: full, filled_at: Nanos::ZERO }
@@ -47,9 +47,9 @@ mod tests {
     /// A policer passes the burst, then exactly the rate.
     #[test]
     fn policer_passes_burst_then_exact_rate() {
-        // 8 Mbit/s is 1000 bytes per millisecond. Of ten packets of 1000 bytes at once, the burst of 4000
-        // bytes passes four. Then one packet every 0.5 ms for one second: every second one finds its 1000
-        // tokens, to the nanosecond.
+        // 8 Mbit/s is 1000 bytes per millisecond. Of ten packets of 1000 bytes at once, the burst of 4000 bytes passes
+        // four. Then one packet every 0.5 ms for one second: every second packet finds its 1000 tokens, exact to the
+        // nanosecond.
         let policer = Policer { rate: Rate::from_mbit_per_sec(8.0), burst: Bytes::new(4_000) };
         let mut bucket = TokenBucket::new(&policer);
         let size = Bytes::new(1_000);

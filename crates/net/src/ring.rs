@@ -1,6 +1,6 @@
 //! A FIFO of plain values in a power-of-two buffer that doubles when full and never shrinks.
 
-/// A first-in, first-out buffer. A new one owns no memory.
+/// A first-in, first-out buffer. A new ring owns no memory.
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
     slots: Box<[T]>,
@@ -17,7 +17,7 @@ impl<T> Default for Ring<T> {
 }
 
 impl<T: Copy> Ring<T> {
-    /// An empty ring.
+    /// Creates an empty ring.
     pub fn new() -> Self {
         Self::default()
     }
@@ -28,7 +28,7 @@ impl<T: Copy> Ring<T> {
         self.len as usize
     }
 
-    /// Whether it is empty.
+    /// Whether the ring is empty.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -91,7 +91,7 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// Prefetches the slot at `position` from the front, in use or not.
+    /// Prefetches the slot at `position` from the front, whether or not it holds a value.
     #[inline]
     pub fn prefetch(&self, position: usize) {
         if let Some(slot) = self.slots.get(self.slot(position as u32)) {
@@ -125,7 +125,7 @@ impl<T: Copy> Ring<T> {
         (0..self.len()).filter_map(|position| self.get(position))
     }
 
-    /// Bytes of memory held.
+    /// Bytes of allocated memory.
     pub fn memory(&self) -> usize {
         size_of_val(&*self.slots)
     }

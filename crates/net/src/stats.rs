@@ -9,15 +9,15 @@ use narrows_units::Histogram;
 pub struct LinkStats {
     /// Packets offered to the link.
     pub arrived_packets: u64,
-    /// Their bytes.
+    /// Bytes of the packets offered to the link.
     pub arrived_bytes: u64,
     /// Packets whose transmission ended without loss.
     pub departed_packets: u64,
-    /// Their bytes.
+    /// Bytes of the departed packets.
     pub departed_bytes: u64,
     /// Packets dropped because the queue was full, on arrival or later.
     pub dropped_queue: u64,
-    /// Packets lost at random; those lost at egress have used the link.
+    /// Packets lost at random. A packet lost at egress has used the link.
     pub dropped_loss: u64,
     /// Packets dropped by the policer, or by a policed class.
     pub dropped_policer: u64,
@@ -29,20 +29,20 @@ pub struct LinkStats {
     pub marked: u64,
     /// Sum of queue delays up to the start of the transmission, in nanoseconds.
     pub queue_delay_sum_ns: u128,
-    /// Distribution of these delays, in nanoseconds.
+    /// Distribution of the queue delays, in nanoseconds.
     pub queue_delay: Histogram,
 }
 
 /// Counters of one class and its descendants since the start of the statistics.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassStats {
-    /// Its name.
+    /// Name of the class.
     pub name: String,
     /// Packets whose transmission began.
     pub sent_packets: u64,
-    /// Their bytes.
+    /// Bytes of the sent packets.
     pub sent_bytes: u64,
-    /// Packets dropped because its queue was full or its tokens were exceeded.
+    /// Packets dropped because the queue was full or the tokens of the class did not cover the packet.
     pub dropped: u64,
     /// Packets in the queue now.
     pub waiting_packets: u64,
@@ -82,7 +82,7 @@ impl LinkStats {
     }
 }
 
-/// Counters of a link, and the frames dropped after acceptance, until the owner collects them.
+/// Counters of a link, and the frames dropped after acceptance, which stay here until the owner collects them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally<F> {
     stats: LinkStats,

@@ -1,5 +1,5 @@
-//! Timed frames in two parallel rings: a frame of one cache line takes 72 bytes, where a pair would be padded
-//! to 128.
+//! Frames and their times in two parallel rings: a frame of one cache line takes 72 bytes, where a pair in one ring
+//! would be padded to 128 bytes.
 
 use narrows_units::Nanos;
 
@@ -60,7 +60,7 @@ impl<F: Frame> TimedRing<F> {
         self.frames.push_back(*frame);
     }
 
-    /// Inserts in time order, after equal times, searching from the back. Returns the position.
+    /// Inserts a frame in time order, after frames of equal time, searching from the back. Returns its position.
     #[inline]
     pub(crate) fn insert(&mut self, at: Nanos, frame: &F) -> usize {
         let mut position = self.len();
@@ -81,7 +81,7 @@ impl<F: Frame> TimedRing<F> {
         Some((self.times.pop_front()?, self.frames.pop_front()?))
     }
 
-    /// Bytes of memory held.
+    /// Bytes of allocated memory.
     pub(crate) fn memory(&self) -> usize {
         self.times.memory() + self.frames.memory()
     }

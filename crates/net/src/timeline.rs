@@ -1,5 +1,5 @@
-//! Loss and additional delay that change with time, each constant between steps. Times are whole milliseconds
-//! since the start, as in capacity traces.
+//! Loss and additional delay as step functions of time. In their text form, times are whole milliseconds since the
+//! start, as in capacity traces.
 
 use std::fmt;
 use std::sync::Arc;
@@ -21,10 +21,10 @@ pub type LossTrace = Timeline<f64>;
 /// Delay in addition to the propagation delay.
 pub type DelayTrace = Timeline<Nanos>;
 
-/// A parse error; lines count from one.
+/// A parse error; line numbers start at one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineError {
-    /// Line number; zero for the whole text.
+    /// Line number; zero if the error concerns the whole text.
     pub line: usize,
     /// The message.
     pub message: String,
@@ -45,20 +45,20 @@ fn refuse<T>(line: usize, message: impl Into<String>) -> Result<T, TimelineError
     Err(TimelineError { line, message: message.into() })
 }
 
-/// Lines with content and their numbers; skips blank lines and comments that begin with `#`.
+/// Returns the lines with content and their numbers; skips blank lines and comments that begin with `#`.
 pub(crate) fn content_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line.trim()));
     lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
 }
 
-/// Words of a line; an error unless there are `N`.
+/// Returns the words of a line, or an error unless there are exactly `N` words.
 fn words<'a, const N: usize>(line: usize, content: &'a str, expected: &str) -> Result<[&'a str; N], TimelineError> {
     let words: Vec<&str> = content.split_whitespace().collect();
     words.try_into().or_else(|_| refuse(line, format!("found `{content}`; expected {expected}")))
 }
 
 fn milliseconds(line: usize, word: &str) -> Result<Nanos, TimelineError> {
-    // A time above 115 days is surely a mistake; the bound also prevents overflow of sums.
+    // A time above 115 days is certainly an input error; the bound also prevents overflow of sums.
     match word.parse::<u64>() {
         Ok(ms) if ms <= 10_000_000_000 => Ok(Nanos::from_millis(ms)),
         Ok(_) => refuse(line, format!("found {word}; expected at most 10000000000 ms")),
@@ -67,14 +67,14 @@ fn milliseconds(line: usize, word: &str) -> Result<Nanos, TimelineError> {
 }
 
 impl<T: Copy + Default> Timeline<T> {
-    /// A timeline of steps in ascending time order, each with the value from then on; zero before the first
-    /// step.
+    /// Creates a timeline from steps in ascending time order. Each value applies from the time of its step on; before
+    /// the first step the value is zero.
     pub fn new(steps: Vec<(Nanos, T)>) -> Self {
         debug_assert!(steps.is_sorted_by(|a, b| a.0 < b.0), "times ascend");
         Self { steps: steps.into(), period: None }
     }
 
-    /// The same timeline, repeated after every `period`; later steps are never reached.
+    /// Returns the same timeline, repeated with this `period`; steps at or after `period` are never reached.
     #[must_use]
     pub fn repeating(&self, period: Nanos) -> Self {
         Self { steps: Arc::clone(&self.steps), period: Some(period) }
@@ -105,9 +105,9 @@ impl<T: Copy + Default> Timeline<T> {
 }
 
 impl LossTrace {
-    /// Reads lines of `start_ms end_ms share`: from `start_ms` until just before `end_ms` each packet is lost
-    /// with probability `share`, 0 to 1. Intervals ascend and do not overlap; between them nothing is lost.
-    /// Blank lines and lines that begin with `#` are skipped.
+    /// Reads lines of `start_ms end_ms share`: from `start_ms` until just before `end_ms` each packet is lost with
+    /// probability `share`, 0 to 1. Intervals are in ascending order and do not overlap; between them no packet is
+    /// lost. Blank lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
     /// The first invalid line.
@@ -144,7 +144,7 @@ impl LossTrace {
         Ok(Self::new(steps))
     }
 
-    /// Formats it as text for [`LossTrace::parse`].
+    /// Formats the trace as text for [`LossTrace::parse`].
     pub fn to_text(&self) -> String {
         let spans = self.steps.windows(2).filter(|pair| pair[0].1 > 0.0);
         let line = |pair: &[(Nanos, f64)]| {
@@ -152,14 +152,14 @@ impl LossTrace {
             format!("{} {} {}\n", ms(pair[0].0), ms(pair[1].0), pair[0].1)
         };
         let text: String = spans.map(line).collect();
-        // Avoid an empty file, which would be refused.
+        // Avoid empty text, which `parse` rejects.
         if text.is_empty() { "0 1 0\n".to_owned() } else { text }
     }
 }
 
 impl DelayTrace {
-    /// Reads lines of `at_ms delay_ms`: from `at_ms` on the delay is longer by `delay_ms`, which may have
-    /// decimals. Times ascend. Blank lines and lines that begin with `#` are skipped.
+    /// Reads lines of `at_ms delay_ms`: from `at_ms` on the delay is longer by `delay_ms`, which may have decimals.
+    /// Times are in ascending order. Blank lines and lines that begin with `#` are skipped.
     ///
     /// # Errors
     /// The first invalid line.
@@ -186,7 +186,7 @@ impl DelayTrace {
         Ok(Self::new(steps))
     }
 
-    /// Formats it as text for [`DelayTrace::parse`].
+    /// Formats the trace as text for [`DelayTrace::parse`].
     pub fn to_text(&self) -> String {
         let line = |&(at, delay): &(Nanos, Nanos)| {
             format!("{} {}\n", at.as_nanos() / NANOS_PER_MS, delay.as_nanos() as f64 / NANOS_PER_MS as f64)
@@ -215,7 +215,7 @@ mod tests {
         assert_eq!([55, 65, 85, 90, 100].map(|at| again.at(ms(at))), [0.5, 1.0, 0.25, 0.0, 0.5]);
     }
 
-    /// A delay holds until the next step.
+    /// A delay applies until the next step.
     #[test]
     fn delay_holds_until_the_next_step() {
         let trace = DelayTrace::parse("5 2.5\n30 0\n60 10\n").expect("valid");
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(trace.repeating(ms(60)).at(ms(66)), Nanos::from_micros(2_500));
     }
 
-    /// Errors name the line, the text found and the text expected.
+    /// Error messages name the line, the text found and the text expected.
     #[test]
     fn errors_name_line_found_and_expected() {
         let loss = |text| LossTrace::parse(text).expect_err("invalid").to_string();

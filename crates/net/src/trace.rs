@@ -19,21 +19,21 @@ pub struct CapacityTrace {
     pub opportunities_ms: Vec<u64>,
 }
 
-/// A parse error; lines count from one.
+/// A parse error; line numbers start at one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceError {
-    /// There is no opportunity.
+    /// The trace has no opportunity.
     Empty,
     /// A line is not a whole number of milliseconds.
     NotANumber {
-        /// The line.
+        /// The line number.
         line: usize,
         /// The text found.
         found: String,
     },
-    /// A time is earlier than the one before.
+    /// A time is earlier than the previous time.
     NotSorted {
-        /// The line.
+        /// The line number.
         line: usize,
         /// The time found, in milliseconds.
         found: u64,
@@ -42,7 +42,7 @@ pub enum TraceError {
     },
     /// The last time, which is the period, is zero.
     ZeroPeriod {
-        /// The last line.
+        /// The number of the last line.
         line: usize,
     },
 }
@@ -91,7 +91,7 @@ impl CapacityTrace {
         }
     }
 
-    /// Formats it as text for [`CapacityTrace::parse`] and mahimahi.
+    /// Formats the trace as text for [`CapacityTrace::parse`] and mahimahi.
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(7 * self.opportunities_ms.len());
         for ms in &self.opportunities_ms {
@@ -122,15 +122,16 @@ impl CapacityTrace {
         Nanos::from_nanos(round * self.period() + self.opportunities_ms[index] * NANOS_PER_MS)
     }
 
-    /// Number of opportunities up to and including `now`; also the number of the next one.
+    /// Number of opportunities up to and including `now`, which is also the number of the next opportunity.
     pub(crate) fn number_after(&self, now: Nanos) -> u64 {
-        // The last opportunity of a round is at its end, so at least one remains in the current round.
+        // The last opportunity of a repetition is at its end, so at least one opportunity remains in the current
+        // repetition.
         let (round, offset) = (now.as_nanos() / self.period(), now.as_nanos() % self.period());
         let passed = self.opportunities_ms.partition_point(|&ms| ms * NANOS_PER_MS <= offset);
         round * self.opportunities_ms.len() as u64 + passed as u64
     }
 
-    /// Capacity after `from` and up to `to`.
+    /// Capacity in bytes after `from` and up to `to`.
     pub fn bytes_between(&self, from: Nanos, to: Nanos) -> Bytes {
         Bytes::new((self.number_after(to) - self.number_after(from.min(to))) * OPPORTUNITY_BYTES)
     }
@@ -169,7 +170,7 @@ mod tests {
         assert_eq!(CapacityTrace::parse(&trace.to_text()), Ok(trace));
     }
 
-    /// Errors name the line, the text found and the text expected.
+    /// Error messages name the line, the text found and the text expected.
     #[test]
     fn errors_name_line_found_and_expected() {
         let message = |text| CapacityTrace::parse(text).expect_err("invalid").to_string();

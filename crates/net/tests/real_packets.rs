@@ -1,5 +1,5 @@
-//! Real IPv4 and IPv6 packets through every queue discipline. The frame is a handle to a buffer: queues copy
-//! the handle, and a mark modifies the buffer.
+//! Tests with real IPv4 and IPv6 packets in every queue discipline. The frame is a handle to a buffer: queues copy the
+//! handle, and a mark modifies the buffer.
 
 use std::cell::Cell;
 
@@ -14,7 +14,7 @@ const UDP: u8 = 17;
 #[derive(Clone, Copy, Debug)]
 struct Buffer<'a>(&'a [Cell<u8>]);
 
-/// Addresses differ in their last byte.
+/// A flow. `source` and `destination` are the last byte of the address, and the port.
 #[derive(Clone, Copy)]
 struct Flow {
     v6: bool,
@@ -34,7 +34,7 @@ fn checksum(bytes: impl IntoIterator<Item = u8>) -> u16 {
     !(sum as u16)
 }
 
-/// A valid packet of `size` bytes in total with a payload that begins with `number`.
+/// Builds a valid packet of `size` bytes in total with a payload that begins with `number`.
 fn packet(flow: Flow, number: u32, size: usize, ecn: Ecn) -> Vec<Cell<u8>> {
     let header = if flow.protocol == TCP { 20 } else { 8 };
     let ip = if flow.v6 { 40 } else { 20 };
@@ -94,14 +94,15 @@ impl Buffer<'_> {
         self.0[at + 1].set(low);
     }
 
-    /// The number at the start of its payload.
+    /// The number at the start of the payload.
     fn number(self) -> usize {
         let (ip, protocol) = if self.is_v6() { (40, self.0[6].get()) } else { (20, self.0[9].get()) };
         let at = ip + if protocol == TCP { 20 } else { 8 };
         usize::from(self.word(at)) << 16 | usize::from(self.word(at + 2))
     }
 
-    /// Its bytes without the ECN field and the IPv4 header checksum, which must be correct.
+    /// The bytes of the packet without the ECN field and the IPv4 header checksum. Asserts that this checksum is
+    /// correct.
     fn rest(self) -> Vec<u8> {
         let mut bytes: Vec<u8> = self.0.iter().map(Cell::get).collect();
         if self.is_v6() {
@@ -148,7 +149,7 @@ impl Frame for Buffer<'_> {
         tuple.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte.get())).wrapping_mul(0x0100_0193))
     }
 
-    /// The hash of the 5-tuple already differs between both directions.
+    /// Constant, because the hash of the 5-tuple already differs between both directions.
     fn direction(&self) -> Direction {
         Direction::Forward
     }
@@ -159,7 +160,7 @@ fn link<'a>(queue: &Queue) -> Link<Buffer<'a>> {
     Link::new(&LinkConfig { queue: queue.clone(), ..plain }, Random::stream(1, "link", 0))
 }
 
-/// Packets of four flows, TCP and UDP in both directions. One every 677 us is 1.3 times the rate of the link.
+/// Packets of four flows, TCP and UDP in both directions. One packet every 677 us is 1.3 times the rate of the link.
 fn overload(v6: bool, ecn: Ecn) -> Vec<Vec<Cell<u8>>> {
     let flow = |n: u32| {
         let protocol = if n.is_multiple_of(2) { TCP } else { UDP };
@@ -172,8 +173,8 @@ fn overload(v6: bool, ecn: Ecn) -> Vec<Vec<Cell<u8>>> {
 
 const GAP: Nanos = Nanos::from_micros(677);
 
-/// Every packet leaves a queue once or counts as dropped. A mark is in the buffer with a valid header
-/// checksum, and no other byte of the packet changes.
+/// Every packet leaves a queue once or counts as dropped. A mark appears in the buffer with a valid header checksum,
+/// and no other byte of the packet changes.
 #[test]
 fn real_packets_survive_every_queue() {
     let kinds = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1];

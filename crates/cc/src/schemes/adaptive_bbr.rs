@@ -3,11 +3,11 @@
 //! BBR whose probing and draining gains follow the state of the bottleneck's buffer. With an empty buffer it
 //! probes as BBR does. The fuller the buffer, the less it probes and the more it drains.
 //!
-//! The published rule could not be obtained. Two lines in summaries by other papers are known: it adjusts the sending
-//! rate to the state of the link [2]; it derives the pacing gain dynamically from information on the bottleneck's
-//! buffer, in place of fixed gains [3]. Neither that information nor its mapping to a gain is known. The law below is
-//! our reconstruction, chosen for faithfulness to those lines and not by its score: the information is the share of the
-//! buffer in use, and the gain is a linear function of it that equals BBR's gain at an empty buffer.
+//! The published rule could not be obtained. Two lines in summaries by other papers are known: Adaptive-BBR adjusts the
+//! sending rate to the state of the link [2], and derives the pacing gain dynamically from information on the
+//! bottleneck's buffer, in place of fixed gains [3]. Neither that information nor its mapping to a gain is known. The
+//! law below is our reconstruction, chosen for faithfulness to those lines and not by its score: the information is the
+//! share of the buffer in use, and the gain is a linear function of that share, equal to BBR's gain at an empty buffer.
 //!
 //! ## Control law
 //!
@@ -24,13 +24,13 @@
 //! other phases: 1
 //! ```
 //!
-//! b is sampled when a phase begins and holds for that phase. The two gains move together, so with a standing
-//! queue a cycle removes more than it adds: 0.25 · (b at its probe + b at its drain) BDPs, if phases last for
+//! b is sampled when a phase begins and applies to the whole phase. The two gains move together, so with a standing
+//! queue a cycle removes more data than it adds, by 0.25 · (b at its probe + b at its drain) BDPs, if phases last for
 //! min_rtt.
 //!
 //! ## States
 //!
-//! Those of BBR v1.
+//! The states of BBR v1.
 //!
 //! ```text
 //! ProbeBW:  up at 1.25 − 0.25 b ──► down at 0.75 − 0.25 b ──► cruise at 1, six times ──┐
@@ -45,11 +45,11 @@
 //!
 //! 1. Yang et al., Adaptive-BBR, IEEE WCNC 2019. Could not be obtained.
 //! 2. The BBR-GC paper, section on related work.
-//! 3. A summary elsewhere that names the pacing gain and the buffer.
+//! 3. Another summary, which names the pacing gain and the buffer.
 //! 4. BBR v1: see `bbr`.
 //!
-//! Not this scheme: github.com/OniricRain/BBRadaptive (phases of the cycle from the history of bandwidth),
-//! and Ad-BBR (Future Internet 2025, 17, 189).
+//! Two other schemes have similar names: github.com/OniricRain/BBRadaptive (phases of the cycle from the history of
+//! bandwidth), and Ad-BBR (Future Internet 2025, 17, 189).
 //!
 //! ## Differences
 //!
@@ -60,7 +60,7 @@
 //! Choices of our reconstruction:
 //!
 //! 1. rtt is the newest sample, not a mean: the draining phase must see the queue built by the preceding probe.
-//! 2. rtt_max never ages. Startup usually sets it: it queues up to twice the BDP.
+//! 2. rtt_max never ages. Startup, which queues up to twice the BDP, usually sets it.
 //! 3. Startup, Drain and ProbeRTT keep BBR's gains.
 //!
 //! ## Known weaknesses
@@ -75,13 +75,13 @@
 use crate::bbr_v1::{BbrCore, BufferFill, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::{Ack, Info, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
-/// Minimum gain of the draining phase, as for BBR's parameter.
+/// Minimum gain of the draining phase; the minimum of BBR's parameter is the same.
 const LEAST_GAIN: f64 = 0.1;
 
 /// Adaptive-BBR.
 pub type AdaptiveBbr = BbrCore<Adaptive>;
 
-/// Gains that fall as the buffer fills.
+/// Lowers the gains as the buffer fills.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
     sensitivity: f64,

@@ -1,8 +1,8 @@
 //! # BALIA: balanced linked adaptation
 //!
-//! A multipath control law derived from conditions on the fluid model: a unique stable equilibrium, friendliness to
-//! TCP, and a balance between responsiveness and cwnd oscillation in the middle of the possible range. Increase and
-//! decrease both depend on the ratio of the best subflow's rate to this subflow's.
+//! A multipath control law derived from conditions on the fluid model: a unique stable equilibrium, TCP-friendliness,
+//! and a compromise between responsiveness and cwnd oscillation. Increase and decrease both depend on the ratio of the
+//! best subflow's rate to this subflow's.
 //!
 //! ## Control law
 //! w: cwnd in segments, R: smoothed RTT, x = w / R, a = max_k x_k / x; per segment acknowledged:
@@ -14,15 +14,15 @@
 //!
 //! loss, mark    w = max(w - w/2 · min(a, 3/2), 1)
 //! ```
-//! For the best path a = 1: it has the increase of `olia` without its second term, and halves cwnd.
+//! For the best path a = 1: its increase is the first term of `olia`'s, and a loss halves its cwnd.
 //!
 //! ## States
-//! Those of `newreno`.
+//! The states of `newreno`.
 //!
 //! ## Life of a flow
-//! Two equal paths: a = 1, and each grows at a quarter of Reno's increase. A subflow with a third of the best
-//! rate has a = 3: it grows at 2.8 times the rate of `olia`'s first term, and loses three quarters of its
-//! cwnd at a loss.
+//! On two equal paths a = 1, and each cwnd grows at a quarter of Reno's increase. A subflow with a third of the best
+//! rate has a = 3: its cwnd grows at 2.8 times the rate of `olia`'s first term, and loses three quarters of its cwnd at
+//! a loss.
 //!
 //! ## References
 //! Q. Peng, A. Walid, J. Hwang, S. H. Low, Multipath TCP: Analysis, Design, and Implementation, IEEE/ACM
@@ -31,15 +31,14 @@
 //!
 //! ## Differences
 //! 1. The law uses floats. Linux rounds a down to a whole number for the decrease, so a subflow at 0.6 of the best rate
-//!    halves its cwnd. Here it loses 0.75 of its cwnd, as in the paper.
+//!    halves its cwnd. Here this subflow loses 0.75 of its cwnd, as in the paper.
 //! 2. The law is evaluated at every ACK. Linux evaluates it when a cwnd changes.
-//! 3. A subflow in recovery counts with its ssthresh, as in the other coupled schemes. Linux takes cwnd as it
-//!    is.
+//! 3. A subflow in recovery counts with its ssthresh, as in the other coupled schemes. Linux uses its current cwnd.
 //!
 //! ## Known weaknesses
-//! On a loss a slow subflow gives up to three quarters of its cwnd. It quickly leaves a path that is worse only
+//! On a loss a slow subflow loses up to three quarters of its cwnd. BALIA quickly leaves a path that is worse only
 //! temporarily. A buffer of one bandwidth-delay product then does not keep the link busy, even if no other flow uses
-//! it.
+//! the link.
 
 use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
 use crate::{Bytes, Info, Setup, Telemetry, Value};
@@ -50,7 +49,7 @@ const MOST_DECREASE: f64 = 1.5;
 /// BALIA.
 pub type Balia = Coupled<Balanced>;
 
-/// Increase and decrease by the ratio of the best rate to this subflow's.
+/// Scales increase and decrease by the ratio of the best subflow's rate to the rate of this subflow.
 #[derive(Clone, Debug)]
 pub struct Balanced;
 
@@ -115,11 +114,11 @@ mod tests {
         assert!(near(after_loss::<Balanced>(0, &paths), 20.0));
         assert!(near(after_loss::<Balanced>(1, &paths), 12.0));
         assert!(near(after_loss::<Balanced>(2, &paths), 2.0));
-        // Three segments minus three quarters of them are less than one segment: the floor.
+        // Three segments minus three quarters of them are less than one segment, so the floor of one segment applies.
         assert!(near(after_loss::<Balanced>(0, &[path(3, 40, 0), path(60, 40, 0)]), 1.0));
     }
 
-    /// Equal subflows grow by a quarter of Reno's increase.
+    /// Equal subflows grow at a quarter of Reno's increase.
     #[test]
     fn balia_equal_subflows_grow_by_quarter_of_reno() {
         // x / (R (2x)²) = 1 / (4 w).

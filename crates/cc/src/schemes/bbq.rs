@@ -10,7 +10,7 @@
 //!
 //! | fact | source |
 //! |---|---|
-//! | the excess per probe, proportional to the RTT, gives long-RTT flows their advantage | the paper's abstract |
+//! | the excess per probe (proportional to the RTT) gives long-RTT flows their advantage | the paper's abstract |
 //! | the probe's duration is capped, at 3 ms, only while queueing is detected | readers of the paper's second version |
 //! | 'an upper limit on the span of detection cycle' that shortens it for long-RTT flows | the BBR-GC paper, section 4 |
 //! | the test for a queue: our reconstruction | – |
@@ -19,7 +19,7 @@
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | α | the longest probe while there is a queue: 3 ms | s |
+//! | α | maximum length of a probe while there is a queue: 3 ms | s |
 //! | θ | excess of RTT over min_rtt that counts as a queue: 0.1 (our reconstruction) | – |
 //! | L | length of the phase at gain 1.25 | s |
 //! | RTT_round | minimum sample of the last whole round trip | s |
@@ -30,40 +30,40 @@
 //! excess = 0.25 · bw · L
 //! ```
 //!
-//! A flow with min_rtt ≤ 3 ms, and any flow that sees no queue, is therefore BBR.
+//! A flow with min_rtt ≤ 3 ms, and any flow that sees no queue, therefore behaves as BBR.
 //!
 //! ## States
 //!
-//! Those of BBR. Only the phase at gain 1.25 may end earlier. The phase at 0.75 keeps BBR's length: until
-//! inflight is down to the BDP, at most one min_rtt.
+//! The states of BBR. Only the phase at gain 1.25 may end earlier. The phase at 0.75 keeps BBR's length: until inflight
+//! is down to the BDP, at most one min_rtt.
 //!
 //! ## References
 //!
 //! 1. S. Ma, J. Jiang, W. Wang, B. Li, Fairness of Congestion-Based Congestion Control: Experimental
 //!    Evaluation and Analysis, arXiv 1706.09115, 2017: abstract, and reports by readers of the text.
-//! 2. W. Pan et al., Sensors 21(12), 4128, 2021 (BBR-GC), which compares itself with BBQ: section 4.
+//! 2. W. Pan et al., Sensors 21(12), 4128, 2021 (BBR-GC), which compares BBR-GC with BBQ: section 4.
 //! 3. BBR v1: see its page.
 //!
 //! ## Differences
 //!
-//! 1. The test for a queue is ours. It uses the minimum RTT of the last whole round, so a single late ACK does not
-//!    count as a queue. It requires 10 % above min_rtt, more than the noise of pacing. It runs once per cycle, when the
-//!    probe begins.
+//! 1. The test for a queue is ours. It uses the minimum RTT of the last whole round, so a single delayed ACK does not
+//!    count as a queue. The test requires an RTT 10 % above min_rtt, which exceeds the noise of pacing. It runs once
+//!    per cycle, when the probe begins.
 //! 2. While the cap is in force, a probe ends with the first ACK after α, regardless of inflight. Under BBR's
 //!    condition that inflight reaches 1.25 BDP, the cap could not shorten a probe.
 //! 3. Whether the paper also shortens the phase at 0.75 is unknown. Here it is not shortened.
 //!
 //! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 38 and 60 Mbit/s on average over 60 s. With θ = 0.02
-//! they get 44 and 54 Mbit/s; with θ = 0.3 they get 13 and 85. Against flows of 80 and 100 ms the test at 10 % misses
-//! one queue in ten, and those few full-length probes take most of the bandwidth (12 and 86 Mbit/s against 100 ms; 29
-//! and 69 with θ = 0.02).
+//! they get 44 and 54 Mbit/s; with θ = 0.3 they get 13 and 85. Against flows of 80 and 100 ms the test with θ = 0.1
+//! misses one queue in ten, and the resulting full-length probes take most of the bandwidth (against the flow of 100
+//! ms: 12 and 86 Mbit/s; with θ = 0.02, 29 and 69).
 //!
 //! ## Known weaknesses
 //!
 //! * cwnd still allows two BDPs of a longer min_rtt, so flows with long RTTs keep an advantage.
 //! * A queue that lasts longer than 10 s and that ProbeRTT does not empty becomes part of min_rtt and is not detected.
-//! * A queue below a tenth of the RTT is not detected: in a buffer of 0.1 BDP, BBQ is BBR.
-//! * With few packets per 3 ms the probe ends with the next ACK, so a probe lasts as long as the gap between
+//! * A queue below a tenth of the RTT is not detected: in a buffer of 0.1 BDP, BBQ behaves as BBR.
+//! * Where few packets arrive within 3 ms, a capped probe lasts until the next ACK, so its length is the gap between
 //!   ACKs.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_UP, Policy, State};
@@ -72,13 +72,13 @@ use crate::{Ack, Info, Nanos, Param, Provenance, RecoveryStyle, RoundMin, Setup,
 /// BBQ.
 pub type Bbq = BbrCore<CappedProbe>;
 
-/// A probe of limited duration.
+/// Limits the duration of a probe.
 #[derive(Clone, Debug)]
 pub struct CappedProbe {
     alpha: Nanos,
     queue_ratio: f64,
     rounds: RoundMin,
-    /// The current probe is capped.
+    /// Whether the duration of the current probe is limited to `alpha`.
     capped: bool,
 }
 

@@ -43,18 +43,18 @@
 //! ## Life of a flow
 //!
 //! The handshake yields the first RTT sample: pacing starts at 2.885 windows per round trip. The delivery rate doubles
-//! each round until it meets the bottleneck. Three more rounds confirm it and leave up to two BDPs of queue, which
-//! Drain removes. From then on, one round trip in eight probes for a quarter more. If more is available, the filter
-//! takes it up at once and keeps it for ten rounds. If not, the next phase removes the queue. After 10 s without a
-//! sample as low as min_rtt, inflight falls to four segments for 200 ms, so that every flow on the path can see its
-//! true delay.
+//! each round until it meets the bottleneck. Three more rounds confirm this rate and leave up to two BDPs of queue,
+//! which Drain removes. From then on, one round trip in eight probes for a quarter more bandwidth. If more bandwidth is
+//! available, the filter adopts the higher rate at once and keeps it for ten rounds. If not, the next phase removes the
+//! queue. After 10 s without a sample as low as min_rtt, inflight falls to four segments for 200 ms, so that every flow
+//! on the path can see its true delay.
 //!
 //! Loss: on entering recovery, cwnd becomes inflight + acked, and for one round the flow sends as much as was
-//! delivered. Afterwards cwnd may double per round, and at the end the previous cwnd is restored. bw does not
-//! change, and neither does the pacing rate. A timeout sets cwnd to the remaining inflight plus one segment.
-//! A policer is suspected after two intervals of 4 to 16 rounds with lost/delivered ≥ 50/256 and rates within
-//! 1/8 (or 4 kbit/s) of each other. Then the mean of the two rates is bw for 48 rounds of ProbeBW, without
-//! probing. On restarting from idle, ProbeBW paces at bw without gain until the first ACK.
+//! delivered. Afterwards cwnd may double per round, and at the end the previous cwnd is restored. bw does not change,
+//! and neither does the pacing rate. A timeout sets cwnd to the remaining inflight plus one segment. A policer is
+//! suspected after two intervals of 4 to 16 rounds with lost/delivered ≥ 50/256 and rates within 1/8 (or 4 kbit/s) of
+//! each other. Then bw is the mean of the two rates for 48 rounds of ProbeBW, without probing. On restarting from idle,
+//! ProbeBW paces at bw without gain until the first ACK.
 //!
 //! ## References
 //!
@@ -76,13 +76,13 @@
 //!    leaves the pacer.
 //! 4. 'Ten packets' (cwnd before any RTT sample, growth at the start) is the configured initial window.
 //! 5. In ProbeRTT, Linux marks the connection application-limited. A scheme cannot do this, so samples of packets sent
-//!    from the start of ProbeRTT until its last flight is delivered count as application-limited here. These are the
-//!    same samples.
-//! 6. An ACK delayed by the receiver may not replace an expired minimum. Linux and this file recognise it by
-//!    a lone packet below full size. Here a rate sample is needed to know that the packet was alone. Neither
-//!    recognises a delayed ACK of a full-size packet.
+//!    from the start of ProbeRTT until its last flight is delivered count as application-limited here. Linux's mark
+//!    covers the same samples.
+//! 6. An ACK delayed by the receiver must not replace an expired minimum RTT. Linux and this scheme recognise such an
+//!    ACK when it acknowledges a lone packet below full size. This scheme needs a rate sample to know that the packet
+//!    was alone. Neither recognises a delayed ACK of a full-size packet.
 //! 7. The age of min_rtt counts from its first sample, not from the creation of the connection.
-//! 8. A response to ECN marks does not count as recovery (in Linux it is a different state), but loss during that
+//! 8. A response to ECN marks does not count as recovery (Linux has a separate state for it), but a loss during that
 //!    response does.
 //!
 //! ## Known weaknesses
@@ -101,7 +101,7 @@ use crate::{Info, Provenance, RecoveryStyle, Setup};
 /// BBR v1.
 pub type Bbr = BbrCore<Standard>;
 
-/// BBR v1: every rule is the core's.
+/// The policy of BBR v1: every rule of the core, unchanged.
 #[derive(Clone, Debug)]
 pub struct Standard;
 

@@ -1,8 +1,8 @@
 //! # BBR v2
 //!
 //! The first BBR (2019) with bounds learnt from loss, between v1 and v3. BBR v3 (`bbr3`) shares its model, states,
-//! formulas and both time scales of bounds; the full description is there. This page lists the differences. The core is
-//! the same code with other parameters and the rules below.
+//! formulas and both time scales of bounds; the page of v3 describes them in full. This page lists the differences. The
+//! core is the same code with other parameters and the rules below.
 //!
 //! ## Control law
 //!
@@ -16,7 +16,7 @@
 //! | pacing gain of DOWN | 0.75 | 0.9 |
 //! | cwnd gain of UP | 2 | 2.25 |
 //! | losses in a round that may end Startup | 8 ACKs that report loss | 6 separate ranges |
-//! | the bound they leave | BDP of max_bw | max(BDP, maximum data delivered in a round trip) |
+//! | the bound set when losses end Startup | BDP of max_bw | max(BDP, maximum data delivered in a round trip) |
 //! | longest Drain | no limit | 3 rounds |
 //! | aggregation term at most | bw × 100 ms | – |
 //! | bounds cut by marks | inflight and bandwidth | inflight |
@@ -33,23 +33,23 @@
 //! ## States
 //!
 //! The states and edges of BBR v3, except for undo: a spurious recovery restores the bounds and cwnd, not the state. On
-//! entering CRUISE, inflight_short is cut to inflight_long if it is set. On entering Drain, the losses and deliveries
-//! of the running round are forgotten. A timeout outside a probe sets inflight_short to the previous cwnd, so that the
+//! entering CRUISE, inflight_short, if set, is cut to inflight_long. On entering Drain, the losses and deliveries of
+//! the current round are discarded. A timeout outside a probe sets inflight_short to the previous cwnd, so that the
 //! bound does not start from the timeout's single segment. Segments acknowledged in UP while cwnd is not full do not
 //! count towards later growth of inflight_long.
 //!
 //! ## Life of a flow
 //!
-//! As in v3, but the probe is short: one to two round trips, until a quarter of a BDP is queued. So v2 alone queues
-//! less, and never fills a buffer of a quarter of a BDP. Beside other flows, inflight reaches 1.25 BDP before the rate
-//! can grow, so a flow below its fair share gains little by probing. v3 fixes this with its plateau and larger cwnd
-//! gain in UP.
+//! As in v3, but the probe is short: one to two round trips, until a quarter of a BDP is queued. A v2 flow alone on a
+//! link therefore queues less, and never fills a buffer of a quarter of a BDP. Beside other flows, inflight reaches
+//! 1.25 BDP before the rate can grow, so a flow below its fair share gains little by probing. v3 fixes this with its
+//! plateau and larger cwnd gain in UP.
 //!
 //! ## References
 //!
 //! 1. Linux v2alpha, `net/ipv4/tcp_bbr2.c` of google/bbr, commit 0487ade5: read in full, and followed.
-//! 2. draft-cardwell-iccrg-bbr-congestion-control-02, 7 March 2022: the text of v2; not followed where
-//!    v2alpha differs.
+//! 2. draft-cardwell-iccrg-bbr-congestion-control-02, 7 March 2022: the specification of v2; not followed where v2alpha
+//!    differs.
 //! 3. The references of BBR v3.
 //!
 //! ## Differences
@@ -68,8 +68,8 @@
 //! 6. Delayed ACKs may replace an expired minimum RTT. Linux recognises some of them.
 //! 7. The shortcut for application-limited senders is an optimisation and is left out.
 //! 8. Precaution in probing already exists in v2, although the draft lists it as new: v2alpha stops a probe at
-//!    inflight_hi if the previous one was too high, and probes again at once if that was harmless. It is on here, as in
-//!    v2alpha.
+//!    inflight_hi if the previous probe was too high, and probes again at once if the stopped probe was harmless.
+//!    Precaution is on here, as in v2alpha.
 //! 9. Differences 1, 2, 6 and 11 of BBR v3.
 //!
 //! ## Known weaknesses
@@ -78,8 +78,8 @@
 //!   ends after one min_rtt, before its feedback arrives, and all flows probe by the same ratio. Of two flows
 //!   in one BDP of buffer, the one that started 10 s later still had a fifth of the other's rate after two
 //!   minutes.
-//! * Against flows that do not yield, DOWN at 0.75 gives up more than a probe at 1.25 gains.
-//! * Those of BBR v3: random loss, the time to follow a falling bandwidth, ProbeRTT every 5 s.
+//! * Against flows that do not yield, DOWN at 0.75 yields more bandwidth than a probe at 1.25 gains.
+//! * The weaknesses of BBR v3: random loss, the time to follow a falling bandwidth, ProbeRTT every 5 s.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS_V2, Policy};
 use crate::{Info, Provenance, RecoveryStyle, Setup};
@@ -87,7 +87,7 @@ use crate::{Info, Provenance, RecoveryStyle, Setup};
 /// BBR v2.
 pub type Bbr2 = BbrCore<Alpha>;
 
-/// BBR v2: every rule is the core's.
+/// The policy of BBR v2: every rule of the core, unchanged.
 #[derive(Clone, Debug)]
 pub struct Alpha;
 

@@ -1,11 +1,11 @@
 //! # BBR-GC over BBR v2
 //!
-//! BBR v2 with the pacing gains of BBR-GC. BBR v2 probes and drains at fixed gains. Here both gains follow
-//! the RTT relative to the maximum RTT of the connection: near that maximum a flow hardly probes and drains
-//! deeply, and far below it the flow probes hard and drains little.
+//! BBR v2 with the pacing gains of BBR-GC. BBR v2 probes and drains at fixed gains. Here both gains follow the RTT
+//! relative to the maximum RTT of the connection: near the maximum a flow hardly probes and drains deeply; far below
+//! the maximum it probes hard and drains little.
 //!
 //! No paper defines this scheme. The authors of BBR-GC name the correction of BBR v2 as future work. We chose which
-//! rules of BBR v2 stay: this choice is **our reconstruction** of that plan. The curves are the paper's.
+//! rules of BBR v2 stay: this choice is **our reconstruction** of that plan. The curves are those of the paper.
 //!
 //! ## Control law
 //!
@@ -22,13 +22,13 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! P_down is recomputed at every ACK of its state, P_up at every ACK with less than 1 BDP in flight, as algorithm 1
-//! prints it. From 1 BDP on the probe keeps its gain; `between=up` recomputes P_up there too. Everything else is BBR
-//! v2.
+//! P_down is recomputed at every ACK of its state, P_up at every ACK with less than 1 BDP in flight, as in algorithm 1
+//! of the paper. From 1 BDP on the probe keeps its gain; with `between=up`, P_up is recomputed there too. Everything
+//! else is BBR v2.
 //!
 //! ## States
 //!
-//! Those of BBR v2, with the same conditions. Only the gains of ProbeBW_UP and ProbeBW_DOWN differ.
+//! The states and conditions of BBR v2. Only the gains of ProbeBW_UP and ProbeBW_DOWN differ.
 //!
 //! ## References
 //!
@@ -39,14 +39,14 @@
 //!
 //! ## Differences
 //!
-//! 1. The probing states end as in BBR v2, not by algorithm 1 of BBR-GC: BBR v2 has its own rules for loss and for
-//!    inflight above 1.25 BDP, and the bounds that it learns in these states are its essence.
-//! 2. BBR v1 drains for at most one min_rtt. BBR v2 drains until inflight is down to the BDP and leaves
-//!    headroom. With P_down near 1, far from the maximum RTT, that may last until the next probe is due.
+//! 1. The probing states end as in BBR v2, not by algorithm 1 of BBR-GC: BBR v2 has rules for loss and for inflight
+//!    above 1.25 BDP, and the bounds that it learns in these states are its essence.
+//! 2. BBR v1 drains for at most one min_rtt. BBR v2 drains until inflight is down to the BDP and leaves headroom. With
+//!    P_down near 1, far from the maximum RTT, draining may last until the next probe is due.
 //!
 //! ## Known weaknesses
 //!
-//! * Those of BBR-GC: RTT_max may date from any earlier state of the path, and ω shows how full the path is,
+//! * The weaknesses of BBR-GC: RTT_max may date from any earlier state of the path, and ω shows how full the path is,
 //!   not whose packets fill it.
 //! * A probe of BBR v2 ends when inflight reaches 1.25 BDP. With P_up near 1 that takes many round trips, or
 //!   loss.
@@ -58,7 +58,7 @@ use crate::{Info, Provenance, RecoveryStyle, merged_params};
 /// BBR-GC over BBR v2.
 pub type Bbr2Gc = BbrCore<Corrected<OverV2>>;
 
-/// BBR v2 as the base of the correction.
+/// BBR v2 as the base of the gamma correction.
 #[derive(Clone, Debug)]
 pub struct OverV2;
 

@@ -1,7 +1,7 @@
 //! # BBR v3
 //!
 //! Like BBR v1, it models the path by a bandwidth and a propagation delay and sends at their product. Unlike v1, it
-//! bounds inflight by bounds learnt from loss, at two time scales: the inflight that a bandwidth probe showed to be too
+//! limits inflight by bounds learnt from loss, at two time scales: the inflight that a bandwidth probe showed to be too
 //! high (long-term, kept across cycles), and the amount delivered in a round with losses between probes (short-term,
 //! forgotten at the next probe). It probes every two to three seconds instead of every eight round trips, and leaves
 //! headroom below the long-term bound for others.
@@ -39,15 +39,16 @@
 //! | ProbeRTT | 1 | 0.5 | applies | min(0.5 BDP, 0.85 inflight_long, inflight_short) |
 //!
 //! A flight is *too high* if more than θ of the data that was in flight when a packet left has since been lost. If that
-//! packet was sent in a probe (samples from REFILL's end until one round after UP), the bound becomes the inflight at
-//! which losses reached θ. `inflight` and `lost` count the data in flight and lost before that packet:
+//! packet was sent in a probe (samples taken from the end of REFILL until one round after UP), the bound becomes the
+//! inflight at which losses reached θ. In the formula, `inflight` is the data in flight and `lost` the data lost since,
+//! both without that packet:
 //!
 //! ```text
 //! inflight_long = max(inflight + (θ · inflight − lost) / (1 − θ), β · min(BDP, cwnd))        once per probe
 //! ```
 //!
-//! In any state, a flight above the bound that was not too high raises the bound to its size. In UP, while cwnd is at
-//! the bound and full, the bound grows by 1, 2, 4, 8 … segments per round.
+//! In any state, a flight above the bound that was not too high raises the bound to its size. In UP, while cwnd is full
+//! and at the bound, the bound grows by 1, 2, 4, 8 … segments per round.
 //!
 //! Outside Startup, REFILL and UP, the short-term bounds change at the end of each round in which a loss was
 //! detected (starting from max_bw and cwnd where unset):
@@ -86,42 +87,42 @@
 //! * Time to probe: 2 s plus a random part of 1 s after DOWN began; or earlier, after one round for each packet of the
 //!   BDP (or of cwnd, if smaller), at most 63, counted from 0 or 1 at random. A Reno flow of the same BDP takes about
 //!   as long to grow between its losses.
-//! * Precaution: after a probe that was too high, the next one ends as soon as inflight reaches inflight_long. If no
-//!   flight was too high one round later, REFILL and UP follow at once, without precaution.
+//! * Precaution: after a probe that was too high, the next probe ends as soon as inflight reaches inflight_long. If no
+//!   flight has been too high one round later, REFILL and UP follow at once, without precaution.
 //!
 //! ## Life of a flow
 //!
-//! Startup doubles the rate per round trip. Three rounds without growth, or loss, end it with about a BDP of
-//! queue, which Drain removes within a round. The flow cruises 1 % below its bandwidth. After two to three
-//! seconds, REFILL fills the pipe to the level known to be safe, and UP sends a quarter more. If the buffer
-//! has room, the plateau ends UP after three to four round trips, with a queue of up to 1.25 BDP, the maximum
-//! its cwnd gain allows. With less room, loss ends UP and leaves a bound behind. DOWN removes the queue and
-//! makes room. One round after UP, the filter drops the cycle before the last. If bandwidth has become free,
-//! the first UP sees the rate grow and continues.
+//! Startup doubles the rate per round trip. Three rounds without growth, or loss, end Startup with about a BDP of
+//! queue, which Drain removes within a round. The flow cruises 1 % below its bandwidth. After two to three seconds,
+//! REFILL fills the pipe to the level known to be safe, and UP sends a quarter more. If the buffer is large enough, the
+//! plateau ends UP after three to four round trips, with a queue of up to 1.25 BDP, the maximum its cwnd gain allows.
+//! In a smaller buffer, loss ends UP and sets the bound. DOWN removes the queue and creates headroom. One round after
+//! UP, the filter drops the cycle before the last. If bandwidth has become free, the first UP observes a growing rate
+//! and continues.
 //!
-//! Losses between probes lower the short-term bounds by at most 30 % per round, and not below the amount
-//! delivered: 1 % of random loss costs about 1 % per round, and the next REFILL restores it. Every 5 s
-//! without a lower RTT sample, cwnd is half the BDP for 200 ms and a round.
+//! Losses between probes lower the short-term bounds by at most 30 % per round, and not below the amount delivered: 1 %
+//! of random loss costs about 1 % of the rate per round, and the next REFILL restores the rate. Every 5 s without a
+//! lower RTT sample, cwnd is half the BDP for 200 ms and a round.
 //!
-//! In recovery only the bounds act; at its end the previous cwnd is allowed again. A timeout leaves one segment. A
-//! spurious recovery is undone: cwnd and bounds return to at least their former values, and if it ended Startup or a
-//! probe, Startup or REFILL follow.
+//! In recovery only the bounds reduce cwnd; at the end of recovery the previous cwnd is restored. A timeout sets cwnd
+//! to one segment. A spurious recovery is undone: cwnd and bounds return to at least their former values, and if it
+//! ended Startup or a probe, Startup or REFILL follow.
 //!
 //! ## Marks
 //!
 //! The draft specifies no response to ECN. With `ecn` on, the response is that of Linux v3, meant for marks at a
 //! shallow threshold (DCTCP, L4S) on paths with min_rtt ≤ 5 ms. Per round α ← 15/16 α + 1/16 (share of marked
-//! deliveries), from 1. Outside probes, a round with a mark leaves (1 − α/3) of inflight_short. In a probe, a round
-//! with at least half of its deliveries marked counts as too high, with the inflight of its newest packet. Two rounds
-//! with that share end Startup. When marks cease after a cycle with marks and no loss, the next probe starts at once
-//! and grows by half of inflight_long in its first round.
+//! deliveries), from 1. Outside probes, a round with a mark multiplies inflight_short by (1 − α/3). In a probe, a round
+//! with at least half of its deliveries marked counts as too high; the bound then follows from the data in flight when
+//! the round's newest packet left. Two rounds with that share end Startup. When marks cease after a cycle with marks
+//! and no loss, the next probe starts at once and grows by half of inflight_long in its first round.
 //!
 //! ## References
 //!
-//! 1. N. Cardwell, I. Swett, J. Beshay (eds.), BBR Congestion Control, draft-ietf-ccwg-bbr-06, 6 July 2026:
-//!    read in full, and followed. Appendix A holds 22 example cases; they are tests here
+//! 1. N. Cardwell, I. Swett, J. Beshay (eds.), BBR Congestion Control, draft-ietf-ccwg-bbr-06, 6 July 2026: read in
+//!    full, and followed. Appendix A contains 22 example cases, which are implemented as tests
 //!    (`crates/cc/tests/bbr_v3_draft_cases`).
-//! 2. The editors' working copy after it (`draft-ietf-ccwg-bbr.md`, commit 007dbe1f): read; see difference
+//! 2. The working copy of the editors after draft-06 (`draft-ietf-ccwg-bbr.md`, commit 007dbe1f): read; see difference
 //!    12.
 //! 3. Linux v3, `net/ipv4/tcp_bbr.c` of google/bbr, branch v3: its constants and its short-term bounds were
 //!    read. The rest of the response to marks is that of v2alpha (`tcp_bbr2.c`, commit 0487ade5, read in
@@ -135,8 +136,8 @@
 //! 1. Undo state is saved once per recovery. The pseudocode saves it again at the first loss of every round and on
 //!    entering recovery. The loss that ends a probe resets the round, so the save at the next loss would overwrite the
 //!    state saved before the first loss, which contradicts section 5.5.11.1 and case A.18.
-//! 2. A loss event precedes the processing of the ACK that revealed it. A round that begins with a loss begins with the
-//!    data delivered by this ACK, as in Linux.
+//! 2. A loss event precedes the processing of the ACK that revealed it. If the loss begins a round, the data delivered
+//!    by this ACK belongs to the previous round, as in Linux.
 //! 3. Initial pacing is set when the first smoothed RTT is known, at 2.77 initial windows per round trip.
 //! 4. On restarting from idle, the aggregation epoch begins with nothing acknowledged, as in Linux. The draft moves
 //!    only the epoch's start, so all earlier acknowledged data would count as excess.
@@ -150,12 +151,12 @@
 //!    limit.
 //! 10. Ranges of lost data: a lost packet that extends the last lost range at either end is not counted
 //!     again.
-//! 11. In a probe, too, the share of marks is measured over a round, and half is too much. Linux judges rounds only in
-//!     Startup; in a probe it judges every sample by the marks during its flight, where too much is more than half in
-//!     v3, and half in v2alpha.
+//! 11. In a probe, too, this scheme measures the share of marks over a round, and a share of half is too high. Linux
+//!     judges rounds only in Startup; in a probe Linux judges every sample by the marks during its flight. There a
+//!     share above half is too high in v3, and a share of half in v2alpha.
 //! 12. ProbeRTT begins after 5 s without a lower sample, as in draft-06. The later working copy has one filter of 10 s
-//!     for both, and sets the cwnd of ProbeRTT to half the BDP at the expired min_rtt. `probe_rtt_interval=10` comes
-//!     close.
+//!     for ProbeRTT and min_rtt, and sets the cwnd of ProbeRTT to half the BDP at the expired min_rtt.
+//!     `probe_rtt_interval=10` comes close.
 //! 13. Case A.6 requires that inflight_long is updated 'appropriately' although samples are application-limited. The
 //!     pseudocode, which we follow, does not update it at all.
 //! 14. In the table of section 5.6.1 inflight_long bounds Drain too. In the pseudocode of section 5.6.4.7, which we
@@ -172,9 +173,9 @@
 //!   flow uses four fifths of the link on average. Above 2 % every probe is too high, and the rate collapses.
 //! * The maximum of two cycles takes two probes, four to six seconds, to follow a falling bandwidth.
 //! * A probe in a deep buffer queues up to 1.25 BDP for three to four round trips.
-//! * Against one CUBIC flow at 100 Mbit/s and 40 ms, it takes twice as much with half a BDP of buffer, nearly
-//!   four times as much with one, and about as much with five. With ten, CUBIC takes twice as much (over two
-//!   minutes).
+//! * Beside one CUBIC flow at 100 Mbit/s and 40 ms, BBR v3 takes twice CUBIC's rate in a buffer of half a BDP, nearly
+//!   four times in one BDP, and about the same in five BDPs. In ten BDPs CUBIC takes twice the rate of BBR v3 (means
+//!   over two minutes).
 //! * Long-RTT flows still win where flows share a queue, because inflight follows the BDP.
 //! * With `ecn`, marks of an AQM that spaces them out (CoDel) seem to cease at every pause, and each pause starts a
 //!   probe: the queue is longer than without `ecn`. `ecn_reprobe_gain=0` prevents that. With a marking step at a short
@@ -188,7 +189,7 @@ use crate::{Info, Provenance, RecoveryStyle, Setup};
 /// BBR v3.
 pub type Bbr3 = BbrCore<Draft>;
 
-/// BBR v3: every rule is the core's.
+/// The policy of BBR v3: every rule of the core, unchanged.
 #[derive(Clone, Debug)]
 pub struct Draft;
 

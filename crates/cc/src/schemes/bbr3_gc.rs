@@ -1,11 +1,11 @@
 //! # BBR-GC over BBR v3
 //!
-//! BBR v3 with the pacing gains of BBR-GC. BBR v3 probes and drains at fixed gains. Here both gains follow
-//! the RTT relative to the maximum RTT of the connection: near that maximum a flow hardly probes and drains
-//! deeply, and far below it the flow probes hard and drains little.
+//! BBR v3 with the pacing gains of BBR-GC. BBR v3 probes and drains at fixed gains. Here both gains follow the RTT
+//! relative to the maximum RTT of the connection: near the maximum a flow hardly probes and drains deeply; far below
+//! the maximum it probes hard and drains little.
 //!
 //! No paper defines this scheme. The authors of BBR-GC name the correction of BBR v2 as future work. We chose which
-//! rules of BBR v3 stay: this choice is **our reconstruction** of that plan. The curves are the paper's.
+//! rules of BBR v3 stay: this choice is **our reconstruction** of that plan. The curves are those of the paper.
 //!
 //! ## Control law
 //!
@@ -22,13 +22,13 @@
 //! P_down = 1 − 0.5 · ω^4          in [0.5, 1]
 //! ```
 //!
-//! P_down is recomputed at every ACK of its state, P_up at every ACK with less than 1 BDP in flight, as algorithm 1
-//! prints it. From 1 BDP on the probe keeps its gain; `between=up` recomputes P_up there too. Everything else is BBR
-//! v3.
+//! P_down is recomputed at every ACK of its state, P_up at every ACK with less than 1 BDP in flight, as in algorithm 1
+//! of the paper. From 1 BDP on the probe keeps its gain; with `between=up`, P_up is recomputed there too. Everything
+//! else is BBR v3.
 //!
 //! ## States
 //!
-//! Those of BBR v3, with the same conditions. Only the gains of ProbeBW_UP and ProbeBW_DOWN differ.
+//! The states and conditions of BBR v3. Only the gains of ProbeBW_UP and ProbeBW_DOWN differ.
 //!
 //! ## References
 //!
@@ -39,16 +39,16 @@
 //!
 //! ## Differences
 //!
-//! 1. The probing states end as in BBR v3, not by algorithm 1 of BBR-GC: BBR v3 has its own rules for loss and for a
-//!    rate that no longer grows, and the bounds that it learns in these states are its essence.
-//! 2. BBR v1 drains for at most one min_rtt. BBR v3 drains until inflight is down to the BDP and leaves
-//!    headroom. With P_down near 1, far from the maximum RTT, that may last until the next probe is due.
+//! 1. The probing states end as in BBR v3, not by algorithm 1 of BBR-GC: BBR v3 has rules for loss and for a rate that
+//!    no longer grows, and the bounds that it learns in these states are its essence.
+//! 2. BBR v1 drains for at most one min_rtt. BBR v3 drains until inflight is down to the BDP and leaves headroom. With
+//!    P_down near 1, far from the maximum RTT, draining may last until the next probe is due.
 //!
 //! ## Known weaknesses
 //!
-//! * Those of BBR-GC: RTT_max may date from any earlier state of the path, and ω shows how full the path is,
+//! * The weaknesses of BBR-GC: RTT_max may date from any earlier state of the path, and ω shows how full the path is,
 //!   not whose packets fill it.
-//! * The cwnd gain of 2.25 while probing stays, so a long-RTT flow may still hold more of the queue.
+//! * The cwnd gain of 2.25 while probing stays, so a long-RTT flow may still keep more data in the queue.
 
 use crate::bbr_v2_v3::{BbrCore, Generation, PARAMS};
 use crate::gamma::{BETWEEN, Corrected, DOWN_AMPLITUDE, DOWN_GAMMA, GammaBase, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
@@ -57,7 +57,7 @@ use crate::{Info, Provenance, RecoveryStyle, merged_params};
 /// BBR-GC over BBR v3.
 pub type Bbr3Gc = BbrCore<Corrected<OverV3>>;
 
-/// BBR v3 as the base of the correction.
+/// BBR v3 as the base of the gamma correction.
 #[derive(Clone, Debug)]
 pub struct OverV3;
 

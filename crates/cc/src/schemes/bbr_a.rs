@@ -1,23 +1,23 @@
 //! # BBR-A (advanced)
 //!
-//! BBR-ACD that also slows down: while it halves cwnd, it paces at 0.75 of the bandwidth, so that the few packets it
-//! sends do not add to the queue that it has just detected.
+//! BBR-ACD that also slows down: while it halves cwnd, it paces at 0.75 of the bandwidth, so that the few packets sent
+//! do not add to the queue just detected.
 //!
 //! ## Control law
 //!
-//! That of `bbr-acd`, and
+//! The control law of `bbr-acd`, and
 //!
 //! ```text
 //! every ACK that delivers data while F is on:  pacing rate ← 0.99 · 0.75 · bw
 //! ```
 //!
-//! after cwnd has been set, instead of the state's gain. The gain cycle advances by its own gains. An ACK without an
-//! RTT sample ends the run of similar samples, but the last sample is kept for the next comparison (BBR-ACD discards
+//! after cwnd has been set, instead of the state's gain. The gain cycle advances by the state's gains. An ACK without
+//! an RTT sample ends the run of similar samples, but the last sample is kept for the next comparison (BBR-ACD discards
 //! it).
 //!
 //! ## States
 //!
-//! Those of BBR v1.
+//! The states of BBR v1.
 //!
 //! ```text
 //!                     ┌─ congestion ──► F on: cwnd / 2, / 4 … 4 segments, pacing 0.75 bw ── round over ──┐
@@ -26,13 +26,13 @@
 //! ```
 //!
 //! Every ACK of the round trip halves cwnd, down to 4 segments within a few ACKs, as described for `bbr-acd`. Until
-//! that round trip is over, almost nothing may be sent, so the slower pacing affects only a few packets. In Startup it
-//! has no effect, because the pacing rate never falls there.
+//! that round trip is over, almost nothing may be sent, so the slower pacing affects only a few packets. In Startup the
+//! lower gain has no effect, because the pacing rate never falls there.
 //!
 //! ## References
 //!
-//! 1. I. Mahmud, Y.-Z. Cho, BBR Advanced (BBR-A): Reduced retransmissions with improved fairness, ICT Express
-//!    6(4), 2020. Not read: the authors' code is followed.
+//! 1. I. Mahmud, Y.-Z. Cho, BBR Advanced (BBR-A): Reduced retransmissions with improved fairness, ICT Express 6(4),
+//!    2020 (the paper was not read; the authors' code is followed).
 //! 2. `tcp_bbr.c` of github.com/imtiaztee/BBR-Advanced--BBR-A--Linux-Kernel-Code, commit 7510a2489f4d (Linux
 //!    4.14.64): read in full, and followed.
 //! 3. BBR v1: see `bbr`.
@@ -44,7 +44,7 @@
 //!
 //! ## Known weaknesses
 //!
-//! Those of BBR-ACD. The additional pacing hardly shows, because cwnd is always the tighter limit.
+//! The weaknesses of BBR-ACD. The additional pacing hardly shows, because cwnd is always the tighter limit.
 
 use super::bbr_acd::{Acd, BbrAcd};
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry};
@@ -53,7 +53,7 @@ use crate::{Ack, Bytes, Info, Param, Provenance, Scheme, Setup, Telemetry, bbr_p
 /// BBR-A.
 pub type BbrA = BbrCore<Advanced>;
 
-/// BBR-ACD's recovery, paced down.
+/// BBR-ACD's recovery with a lower pacing rate.
 #[derive(Clone, Debug)]
 pub struct Advanced {
     acd: Acd,

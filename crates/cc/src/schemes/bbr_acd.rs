@@ -1,15 +1,15 @@
 //! # BBR-ACD (advanced congestion detection)
 //!
-//! BBR that, when packets are lost, tests whether the path is congested. If RTTs indicate a queue, it halves
-//! cwnd. If not, the loss was random and it does nothing at all, not even BBR's packet conservation in the
-//! first round trip of a recovery.
+//! BBR that, when packets are lost, tests whether the path is congested. If RTTs indicate a queue, it halves cwnd. If
+//! not, it treats the loss as random and does not respond at all, not even with BBR's packet conservation in the first
+//! round trip of a recovery.
 //!
 //! ## Control law
 //!
 //! | symbol | meaning | unit |
 //! |---|---|---|
-//! | rtt, last | the newest RTT sample, and the one before it | s |
-//! | n | number of consecutive samples above min_rtt and similar to the one before | – |
+//! | rtt, last | the newest RTT sample, and the previous sample | s |
+//! | n | number of consecutive samples above min_rtt and similar to their predecessor | – |
 //! | F | cwnd is being halved | flag |
 //! | BDP₁ | BBR v1's target cwnd at gain 1: BDP and three send quanta, rounded up to even | B |
 //!
@@ -25,13 +25,13 @@
 //!     F off; at the end of recovery cwnd ← max(cwnd, cwnd before recovery)
 //! ```
 //!
-//! n ≥ 2 means three consecutive similar samples, of which only the first may be at min_rtt: a queue that
-//! stands, or grows by less than 1 ms from one ACK to the next. Losses are subtracted from cwnd before all
-//! this, as in BBR v1.
+//! n ≥ 2 means three consecutive similar samples, of which only the first may equal min_rtt: the sign of a queue that
+//! persists, or grows by less than 1 ms from one ACK to the next. Losses are subtracted from cwnd before all this, as
+//! in BBR v1.
 //!
 //! ## States
 //!
-//! Those of BBR v1, with its gains and its pacing. Recovery differs:
+//! The states of BBR v1, with its gains and its pacing. Recovery differs:
 //!
 //! ```text
 //!                     ┌─ congestion ──► F on: cwnd / 2, / 4, / 8 … 4 segments ── round trip over ──┐
@@ -42,17 +42,17 @@
 //!
 //! ## Life of a flow
 //!
-//! Every ACK of the round trip halves cwnd again: six ACKs bring a cwnd of 256 segments to 4. Inflight is
-//! then far above cwnd, so nothing is sent until all of it has arrived. Then four segments go out, and their
-//! first ACK ends the round trip. From there cwnd doubles with each round trip until all losses are repaired
-//! and the old cwnd returns at once. So one recovery with congestion all but empties the pipe for several
-//! round trips. BDP₁ binds only if cwnd exceeds 2 BDP, as in Startup. Recovery without congestion has no
-//! packet conservation at all: cwnd is reduced by the losses and grows to its target.
+//! Every ACK of the round trip halves cwnd again: six ACKs bring a cwnd of 256 segments to 4. Inflight is then far
+//! above cwnd, so nothing is sent until all of that data has arrived. Then four segments go out, and their first ACK
+//! ends the round trip. From then on cwnd doubles with each round trip until all losses are repaired; then the old cwnd
+//! is restored in one step. So one recovery with congestion all but empties the pipe for several round trips. BDP₁
+//! binds only if cwnd exceeds 2 BDP, as in Startup. Recovery without congestion has no packet conservation at all: cwnd
+//! is reduced by the losses and grows to its target.
 //!
 //! ## References
 //!
-//! 1. I. Mahmud, G.-H. Kim, T. Lubna, Y.-Z. Cho, BBR-ACD: BBR with Advanced Congestion Detection, Electronics
-//!    2020, 9(1), 136. Not read: the authors' code is followed.
+//! 1. I. Mahmud, G.-H. Kim, T. Lubna, Y.-Z. Cho, BBR-ACD: BBR with Advanced Congestion Detection, Electronics 2020,
+//!    9(1), 136. The paper was not read; the authors' code is followed.
 //! 2. `tcp_bbr.c` of github.com/imtiaztee/BBR-ACD-Linux-Kernel-Code, commit 30c7375c77de (Linux 4.14.64):
 //!    read in full, and followed. An earlier version there (2a0565c9ccfd) repeats the test on every ACK of
 //!    recovery, and its cap is 1/256 BDP by a fixed-point error.
@@ -69,8 +69,8 @@
 //! 1. This scheme follows the core where the core follows a later Linux. The pacing margin is 1 % (4.14 omits link
 //!    headers from its pacing, with the same effect). Only the probing phase adds two segments, not all of ProbeBW. A
 //!    delayed ACK does not replace an expired min_rtt.
-//! 2. In the authors' code an unsigned subtraction wraps if the last sample was below 1 ms, so such samples
-//!    are never similar. Here they are.
+//! 2. In the authors' code an unsigned subtraction wraps if the last sample was below 1 ms, so such samples never count
+//!    as similar. Here they may.
 //! 3. BDP₁ uses the maximum delivery rate even behind a policer, where half of cwnd is lower anyway.
 //!
 //! ## Known weaknesses
@@ -80,10 +80,10 @@
 //!   trips.
 //! * Where RTTs jitter by more than 1 ms, only a doubled min_rtt shows congestion: never in buffers below 1
 //!   BDP.
-//! * Each recovery empties the pipe. A second flow of the same kind then meets an idle link, measures nearly all of its
-//!   rate, and keeps that estimate for ten round trips. Two windows of 2 BDPs at almost the whole rate overflow the
-//!   buffer, and the next recovery empties the second flow's pipe. Two flows of 10 and 50 ms can thus lose packets for
-//!   seconds where BBR v1 loses none.
+//! * Each recovery empties the pipe. A second flow of the same kind then meets an idle link, measures nearly the whole
+//!   rate of the link, and keeps that estimate for ten round trips. Two windows of 2 BDPs, each at almost the whole
+//!   rate, overflow the buffer, and the next recovery empties the second flow's pipe. Two flows of 10 and 50 ms can
+//!   thus lose packets for seconds where BBR v1 loses none.
 //! * The bandwidth and the restored cwnd remain BBR's, and with them most of the losses.
 //! * In deep buffers no packets are lost, so BBR-ACD acts as BBR v1.
 
@@ -101,7 +101,7 @@ pub type BbrAcd = BbrCore<Acd>;
 #[derive(Clone, Debug)]
 pub struct Acd {
     detection: bool,
-    /// The last RTT sample. `None` is similar to no sample.
+    /// The last RTT sample. While it is `None`, the next sample does not count as similar.
     pub(super) last: Option<Nanos>,
     /// Number of consecutive samples above min_rtt and similar to the previous one.
     similar: u64,

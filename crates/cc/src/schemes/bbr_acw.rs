@@ -1,9 +1,8 @@
 //! # BBR-ACW
 //!
-//! BBR v1 with an adaptive cwnd gain. BBR's fixed gain of 2 lets every flow keep a second BDP in the queue,
-//! and the BDP of a flow with a long RTT is the larger one. BBR-ACW adapts the gain of ProbeBW by two
-//! factors: how far the flow's delivery rate lies below its own maximum, and the share of propagation in the
-//! RTT.
+//! BBR v1 with an adaptive cwnd gain. BBR's fixed gain of 2 lets every flow keep a second BDP in the queue, and the BDP
+//! of a flow with a long RTT is larger. BBR-ACW adapts the gain of ProbeBW by two factors: how far the flow's delivery
+//! rate lies below its maximum, and the share of propagation in the RTT.
 //!
 //! The combination of the two factors and the form of the first are **our reconstruction**. The text of the paper could
 //! not be obtained. The known facts:
@@ -21,7 +20,7 @@
 //! | symbol | meaning | unit |
 //! |---|---|---|
 //! | d | newest delivery rate | B/s |
-//! | d_max, d_min | its extrema over the bandwidth filter's 10 round trips | B/s |
+//! | d_max, d_min | extrema of d over the bandwidth filter's 10 round trips | B/s |
 //! | α | 0 at the flow's highest rate, 1 at its lowest; 1 where the extrema coincide | – |
 //! | β | RTT / (RTT + min_rtt): 1/2 with an empty queue, towards 1 as it grows | – |
 //! | h | cwnd gain of ProbeBW | – |
@@ -30,39 +29,39 @@
 //! h = 1 + 2 · α · (1 − β), within 1 … 2
 //! ```
 //!
-//! A flow at its highest rate stays near one BDP, and closer the longer the queue. A flow that has lost bandwidth may
-//! keep up to two BDPs.
+//! A flow near its highest rate keeps about one BDP in flight; the longer the queue, the smaller the excess. A flow
+//! that has lost bandwidth may keep up to two BDPs.
 //!
 //! ## States
 //!
-//! Those of BBR. Only the cwnd gain of ProbeBW differs.
+//! The states of BBR. Only the cwnd gain of ProbeBW differs.
 //!
 //! ## References
 //!
 //! 1. W. Pan, H. Tan, X. Li, X. Li, Improved RTT Fairness of BBR Congestion Control Algorithm Based on
 //!    Adaptive Congestion Window, Electronics 10(5), 615, 2021: abstract, and reports by readers of the text.
-//! 2. W. Pan et al., Sensors 21(12), 4128, 2021 (BBR-GC), by the same authors, which compares itself with it.
+//! 2. W. Pan et al., Sensors 21(12), 4128, 2021 (BBR-GC), by the same authors, which compares BBR-GC with BBR-ACW.
 //! 3. BBR v1: see its page.
 //!
 //! ## Differences
 //!
-//! 1. The combination is ours: the simplest combination of the two factors that stays between 1 and BBR's 2, and that
-//!    is 2 before any measurement and with an empty queue. `span` is its factor 2, `cwnd_gain` its upper end.
+//! 1. The combination is ours: the simplest combination of the two factors for which h stays between 1 and BBR's 2, and
+//!    is 2 before any measurement and with an empty queue. `span` is the factor 2 in the formula of h, `cwnd_gain` the
+//!    upper bound of h.
 //! 2. d is the newest sample of an ACK, and h changes with it.
 //! 3. Samples of an application-limited sender and of ProbeRTT affect neither d nor d_min, because they do
 //!    not measure the path.
 //!
 //! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 21 and 77 Mbit/s on average over 60 s, with mean
-//! gains of 1.32 and 1.26. With `span` = 1, 4 and 8 the 10 ms flow gets 21, 23 and 21 Mbit/s; with `span` = 0, which
-//! means a gain of 1 throughout, it gets 42. The papers print about 40, so the published gain must be closer to 1 than
-//! ours.
+//! gains of 1.32 and 1.26. With `span` = 1, 4 and 8 the 10 ms flow gets 21, 23 and 21 Mbit/s; with `span` = 0, a
+//! constant gain of 1, it gets 42. The papers report about 40, so the published gain must be closer to 1 than ours.
 //!
 //! ## Known weaknesses
 //!
-//! * With a steady rate α is noise: it spans 0 to 1 even if the extrema differ by one packet.
+//! * With a steady rate α is noise: α covers 0 to 1 even if the extrema differ by one packet.
 //! * Near one BDP a flow cannot probe: cwnd limits the probe at gain 1.25, so bandwidth released by others is
 //!   found slowly.
-//! * α compares a flow with itself: two flows that share badly but steadily see the same α.
+//! * α compares a flow with itself: two flows with unequal but steady rates have the same α.
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
 use crate::{Ack, Info, Param, Provenance, Rate, RecoveryStyle, Setup, Telemetry, Value, WindowedMin, bbr_params};
@@ -70,7 +69,7 @@ use crate::{Ack, Info, Param, Provenance, Rate, RecoveryStyle, Setup, Telemetry,
 /// BBR-ACW.
 pub type BbrAcw = BbrCore<AdaptiveWindow>;
 
-/// A cwnd gain from delivery rate and queue.
+/// Sets the cwnd gain from the delivery rate and the queue.
 #[derive(Clone, Debug)]
 pub struct AdaptiveWindow {
     span: f64,
@@ -80,7 +79,7 @@ pub struct AdaptiveWindow {
 }
 
 impl AdaptiveWindow {
-    /// α: the position of the newest rate between its extrema, 0 at the maximum.
+    /// α: the position of the newest delivery rate between the minimum (1) and the maximum (0) of the filter.
     #[inline]
     fn alpha(&self, model: &Model) -> f64 {
         let least = self.least.as_ref().map_or(Rate::ZERO, WindowedMin::get).as_bytes_per_sec() as f64;

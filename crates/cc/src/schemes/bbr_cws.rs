@@ -1,14 +1,14 @@
 //! # BBR-CWS
 //!
-//! BBR with a scaled cwnd, so that loss-based flows beside it get their share. BBR's cwnd is 2 BDP regardless of other
+//! BBR with a scaled cwnd, so that competing loss-based flows get their share. BBR's cwnd is 2 BDP regardless of other
 //! traffic. In a buffer below about 1 BDP it overflows the queue and takes nearly all bandwidth from a loss-based flow.
-//! In a deep buffer it limits BBR, and the loss-based flow takes the rest. Here a second window, the bound, follows the
-//! control law of CUBIC: a round trip with congestion cuts it, and other round trips let it grow. BBR's cwnd is scaled
-//! to the bound. Pacing still follows the bandwidth.
+//! In a deep buffer this cwnd limits BBR, and the loss-based flow takes the rest. In BBR-CWS a second window, the
+//! bound, follows the control law of CUBIC: a round trip with congestion cuts the bound, and other round trips let it
+//! grow. BBR's cwnd is scaled to the bound. Pacing still follows the bandwidth.
 //!
 //! The published rule could not be obtained. Abstract and highlights [1] give the name (congestion window scaling), the
 //! aim (fairness between BBR and loss-based flows in all buffers, fewer retransmissions) and the authors' measurements.
-//! Everything below is our reconstruction: our own design for that aim, chosen among several rules on a training grid
+//! Everything below is our reconstruction: a design for that aim, chosen among several rules on a training grid
 //! (docs/studies/bbr-cws.md). Do not mistake it for the published algorithm.
 //!
 //! ## Control law
@@ -20,11 +20,11 @@
 //! | s | scale of cwnd in ProbeBW, s_min to s_max | – |
 //! | β, C, α | `cut` 0.75; `speed` 0.32 segments/s³; `friendly` · 3(1 − β)/(1 + β) segments per round trip | |
 //! | P, L | the peak at which W was last cut, and its value after the cut; both initially V | B |
-//! | t, n | seconds and round trips since then, including the coming round trip | s |
+//! | t, n | seconds and round trips since the last cut, including the coming round trip | s |
 //! | R₀, r, R | minimum RTT of the connection; minimum and maximum RTT of the round trip | s |
 //! | Q | maximum r of any round trip with at least 8 samples | s |
 //!
-//! Once per round trip, if all of it was in ProbeBW:
+//! Once per round trip that lies wholly in ProbeBW:
 //!
 //! ```text
 //! congestion: packets were lost, the last round trip did not cut, and
@@ -44,7 +44,7 @@
 //!
 //! ## States
 //!
-//! Those of BBR v1.
+//! The states of BBR v1.
 //!
 //! ```text
 //! Startup ──► Drain ──► ProbeBW ◄─┐ cwnd s · V; while crowded g ≥ 1.25 in all eight phases
@@ -56,50 +56,51 @@
 //!
 //! Alone in a buffer of 1 BDP or more, nothing is lost and no round is crowded: W stays at V, s at 1, and the flow is
 //! BBR v1, packet by packet. Alone in a small buffer, the probe overflows it once. W becomes 0.75 of the inflight at
-//! that time and returns within seconds to minutes to just below that inflight, where the probe can no longer overflow
-//! the buffer. Losses while the queue is short count as random and do not cut W.
+//! the loss and grows back within seconds to minutes to just below that inflight, where the probe can no longer
+//! overflow the buffer. Losses while the queue is short count as random and do not cut W.
 //!
-//! Beside CUBIC in a small buffer, both flows are cut when it overflows, and W grows as fast as CUBIC's cwnd
-//! does. In a deep buffer CUBIC keeps a queue longer than BBR alone could build: round trips take more than
-//! 2.25 R₀. That lifts the limit of s = 1, and pacing pushes inflight up to W. Until its first cut W grows by
-//! an eighth per round trip, because CUBIC's own slow start has taken most of the buffer by then.
+//! Beside CUBIC in a small buffer, both flows are cut when the buffer overflows, and W grows as fast as CUBIC's cwnd
+//! does. In a deep buffer CUBIC keeps a queue longer than BBR alone could build: round trips take more than 2.25 R₀.
+//! This raises the limit of s above 1, and pacing increases inflight up to W. Until the first cut W grows by an eighth
+//! per round trip, because CUBIC's own slow start has taken most of the buffer by then.
 //!
-//! Two rules do not concern cwnd; both are for deep buffers. Without its limit, Drain would wait for inflight to fall
-//! to a BDP that shrinks as fast, until ProbeRTT ends it after ten seconds. The pacing gain is raised because a flow
-//! that paces at its measured bandwidth can keep its share of a queue but hardly increase it, however large its cwnd.
+//! Two rules do not concern cwnd; both are for deep buffers. Without the limit of four rounds, Drain would wait for
+//! inflight to fall to a BDP that shrinks as fast as inflight does, until ProbeRTT ended Drain after ten seconds.
+//! BBR-CWS raises the pacing gain because a flow that paces at its measured bandwidth can keep its share of a queue but
+//! hardly increase it, however large its cwnd.
 //!
 //! ## References
 //!
 //! 1. Y.-J. Song, G.-H. Kim, I. Mahmud, W.-K. Seo, Y.-Z. Cho, BBR-CWS: Improving the Inter-Protocol Fairness
 //!    of BBR, Electronics 2020, 9(5), 862: abstract and highlights only.
-//! 2. RFC 9438 (CUBIC), sections 4.2, 4.3, 4.7: the shape of the growth, its minimum rate, fast convergence.
+//! 2. RFC 9438 (CUBIC), sections 4.2, 4.3, 4.7: the shape of the growth, the minimum growth, fast convergence.
 //! 3. BBR v1: see `bbr`.
 //!
 //! ## Differences
 //!
-//! From BBR v1: the control law above, with its limit for Drain and its pacing gain while crowded. From
-//! CUBIC's control law:
+//! From BBR v1: the control law above, including the limit of Drain and the pacing gain while crowded. From CUBIC's
+//! control law:
 //!
-//! 1. β = 0.75, and C is chosen so that the mean cwnd at a given loss rate is about that of β = 0.7 and C =
-//!    0.4: C (3 + β)/(4 (1 − β)) is the same within 3 %. With a cut to 0.7, a flow alone reached 95 % of
-//!    BBR's utilisation on the training grid, less than the design allowed.
+//! 1. β = 0.75, and C is chosen so that the mean cwnd at a given loss rate is about that of β = 0.7 and C = 0.4: C (3 +
+//!    β)/(4 (1 − β)) of both pairs differs by less than 3 %. With a cut to 0.7, a flow alone on the link reached 95 %
+//!    of BBR's utilisation on the training grid, below the design's minimum.
 //! 2. The law runs once per packet-timed round trip, not per ACK, and packets of the recovery's first round
 //!    trip cannot cut again.
-//! 3. Losses count only where the queue is nearly at its observed maximum, or if there are many.
+//! 3. Losses count only if the queue is near its observed maximum, or if many packets are lost.
 //!
-//! No threshold has a source. BBR flows alone, with 2 BDPs in flight each, hardly exceed 2.25 R₀. Delayed ACKs yield
-//! fewer than 8 samples in a round trip.
+//! No threshold comes from a source. 2.25 R₀: without other traffic, BBR flows with 2 BDPs in flight each hardly exceed
+//! this RTT. Eight samples: a round trip with delayed ACKs yields fewer.
 //!
 //! ## Known weaknesses
 //!
-//! * Q and R₀ are those of the connection. After a change to a longer path every round trip looks crowded.
-//!   After a change to a larger buffer early losses do not count until there are many.
+//! * Q and R₀ are extrema over the whole connection. After a change to a longer path every round trip counts as
+//!   crowded. After a change to a larger buffer early losses do not count until there are many.
 //! * Behind an AQM that drops long before the buffer is full, or where delay varies by more than the queueing delay,
 //!   delay cannot distinguish congestion from random loss.
-//! * While crowded it acts as a loss-based flow: it fills deep buffers as CUBIC does. Several BBR-CWS flows drive each
-//!   other past 2.25 R₀ at times: four over 100 Mbit/s, 40 ms and 6 BDP have a mean RTT of 110 to 150 ms if they start
-//!   one after the other (BBR 86, CUBIC 247).
-//! * Alone in a buffer of 0.1 BDP with 1 % of random loss it has 93 % of the link, where BBR has 97.5 %.
+//! * While crowded, BBR-CWS acts as a loss-based scheme: it fills deep buffers as CUBIC does. Several BBR-CWS flows at
+//!   times raise the RTT past 2.25 R₀ together: four flows over 100 Mbit/s, 40 ms and 6 BDP have a mean RTT of 110 to
+//!   150 ms if they start one after the other (BBR: 86 ms, CUBIC: 247 ms).
+//! * Alone in a buffer of 0.1 BDP with 1 % of random loss, BBR-CWS uses 93 % of the link, and BBR 97.5 %.
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
 use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
@@ -121,7 +122,7 @@ struct RoundStats {
     least: Option<Nanos>,
     most: Nanos,
     samples: u32,
-    /// Whether it began in ProbeBW. The round in which Drain ends still contains the queue from the flow's Startup.
+    /// Whether the round trip began in ProbeBW. The round in which Drain ends still contains the queue of Startup.
     probing: bool,
 }
 
@@ -149,7 +150,7 @@ pub struct Scaling {
     drain_rounds: u64,
     /// W: the bound in bytes, once ProbeBW has begun.
     bound: Option<f64>,
-    /// s: its ratio to V, BBR v1's cwnd without its additions.
+    /// s: the ratio of the bound to V, BBR v1's cwnd without its additions.
     scale: f64,
     curve: Curve,
     /// Whether the bound has ever been cut.
@@ -299,15 +300,14 @@ impl Scaling {
         self.scale = limited / standard;
     }
 
-    /// Whether the loss in a round trip was congestion: the queue was nearly at its maximum, or the loss
-    /// heavy.
+    /// Whether the loss in a round trip was congestion: the queue was near its maximum, or the loss was heavy.
     fn congestion(&self, round: &RoundStats, base: Nanos) -> bool {
         let base = base.as_secs_f64();
         round.lost.as_f64() > HEAVY * (round.lost + round.delivered).as_f64()
             || round.most.as_secs_f64() >= base + self.congested * (self.fullest.as_secs_f64() - base)
     }
 
-    /// The bound after one more round trip, by CUBIC's control law at `t` seconds.
+    /// Returns the bound after one more round trip, `t` seconds after the last cut, by CUBIC's control law.
     fn grown(&mut self, bound: f64, t: f64, mss: f64) -> f64 {
         let curve = &mut self.curve;
         curve.rounds += 1.0;

@@ -2,8 +2,9 @@
 //!
 //! BBR v1 whose probing gains follow the RTT instead of being fixed. A flow with a long RTT keeps more data in the
 //! queue per probe and so wins over a flow with a short RTT (see BBR's page). BBR-GC uses the RTT, relative to the
-//! connection's maximum, as the measure of how full path and buffer are. Gamma correction maps it to both gains: near
-//! the maximum RTT a flow hardly probes and drains deeply, and far below it the flow probes hard and drains little.
+//! connection's maximum, as the measure of how full path and buffer are. Gamma correction maps this ratio to both
+//! gains: near the maximum RTT a flow hardly probes and drains deeply; far below the maximum it probes hard and drains
+//! little.
 //!
 //! ## Control law
 //!
@@ -21,12 +22,12 @@
 //! ```
 //!
 //! P_down is recomputed at every ACK of its phase, P_up at every ACK with less than 1 BDP in flight. From 1 BDP on the
-//! probe keeps its gain: that of the last ACK below 1 BDP, or 1 from the six phases. With exponents 0.25 and 4 the
-//! computation takes two square roots or two multiplications. Other exponents need a `pow`.
+//! probe keeps its gain: the gain at the last ACK below 1 BDP, or the gain 1 of the six cruise phases. With exponents
+//! 0.25 and 4 the computation takes two square roots or two multiplications. Other exponents need a `pow`.
 //!
 //! ## States
 //!
-//! Those of BBR, with different gains and end conditions for two phases of ProbeBW:
+//! The states of BBR, with different gains and end conditions for two phases of ProbeBW:
 //!
 //! ```text
 //!         inflight > 1.25 BDP, or loss, at once;
@@ -40,8 +41,9 @@
 //! ## Life of a flow
 //!
 //! Startup overshoots and so sets RTT_max. In a deep buffer RTT_max is about three times the propagation delay; with
-//! the queue empty, P_up is then 1.12 and P_down 0.994. In a shallow buffer RTT_max is the RTT of the full buffer (at
-//! 0.1 BDP, 1.01 and 0.66). So a flow alone probes less than BBR, and the queue built by a probe ends the probe.
+//! the queue empty, P_up is then 1.12 and P_down 0.994. In a shallow buffer RTT_max is the RTT of the full buffer (with
+//! 0.1 BDP of buffer, P_up is 1.01 and P_down 0.66). So a flow alone probes less than BBR, and the queue built by a
+//! probe ends the probe.
 //!
 //! ## References
 //!
@@ -51,36 +53,37 @@
 //!
 //! ## Differences
 //!
-//! The formulas are unambiguous; algorithm 1 is not. Its open points are parameters:
+//! The formulas are unambiguous; algorithm 1 is not. Parameters select the interpretation of each open point:
 //!
-//! 1. The draining phase begins 'when inflight > 1.25 BDP **and** loss' in the prose, '**or**' in the
-//!    algorithm: 'or' here. The algorithm runs at every ACK, so either condition ends the probe at once.
-//!    `early_down = false` waits for a min_rtt first, as BBR does.
-//! 2. The algorithm assigns no gain from 1 BDP of inflight on. By default (`between=keep`), as printed, the gain stays
-//!    unchanged, and a probe that begins above 1 BDP runs at the gain 1 of the six phases. It ends as BBR's phase does:
-//!    after one min_rtt, and once inflight has reached the gain in BDPs. `up`, our earlier reading: P_up there too.
-//!    `cruise`: a gain of 1 there. `drain`: the probe ends at 1 BDP. `probe`: the probe continues until 1.25 BDP or
-//!    loss, as BBR's does with its fixed gain; near ω = 1, where P_up adds nothing, it may never end.
-//! 3. 'BDP' is bandwidth × delay, as the paper defines it. BBR's tests add three send quanta and rounding, as `quanta`
-//!    does. The choice matters where a flow's BDP is a few segments.
+//! 1. The draining phase begins 'when inflight > 1.25 BDP **and** loss' in the prose, '**or**' in the algorithm. This
+//!    scheme uses 'or'. The algorithm runs at every ACK, so either condition ends the probe at once. `early_down =
+//!    false` waits for a min_rtt first, as BBR does.
+//! 2. The algorithm assigns no gain from 1 BDP of inflight on. By default (`between=keep`), as in the printed
+//!    algorithm, the gain stays unchanged, and a probe that begins above 1 BDP runs at the gain 1 of the six cruise
+//!    phases. Such a probe ends as BBR's phase does: after one min_rtt, and once inflight has reached the gain in BDPs.
+//!    `up`, our earlier interpretation: P_up also from 1 BDP on. `cruise`: a gain of 1 from 1 BDP on. `drain`: the
+//!    probe ends at 1 BDP. `probe`: the probe continues until 1.25 BDP or loss, as BBR's does with its fixed gain; near
+//!    ω = 1, where P_up adds nothing, such a probe may never end.
+//! 3. 'BDP' is bandwidth × delay, as the paper defines it. BBR's tests add three send quanta and rounding, as this
+//!    scheme does with `quanta`. The choice matters where a flow's BDP is a few segments.
 //! 4. `rtt` selects the sample: the `newest` (the algorithm updates it 'when an ACK is received'), the `smoothed` one,
-//!    or the `least` of the last round trip. RTT_max is of the same kind. As printed, it never ages; `rtt_max_window`
-//!    limits its age.
+//!    or the `least` of the last round trip. RTT_max is the maximum of samples of that kind. In the printed algorithm
+//!    RTT_max never ages; `rtt_max_window` limits its age.
 //! 5. The draining phase follows every probe, regardless of how the probe ended, and ends as BBR's does: the
-//!    algorithm's 'pacing_gain < 1 and inflight < 1 BDP'. In the six phases the gain is 1 regardless of inflight and
-//!    loss ('next six cycles').
-//! 6. Before any sample ω is 1. An application-limited sender stays in its probe until inflight has reached
-//!    P_up BDPs, as in BBR. Equation 1 paces at the gain times the bandwidth; `pacing_margin` is Linux's, and
-//!    `literal` leaves it out. Behind a policer (BBR's long-term bandwidth) all gains are 1, as in BBR.
+//!    algorithm's 'pacing_gain < 1 and inflight < 1 BDP'. In the six cruise phases the gain is 1 regardless of inflight
+//!    and loss ('next six cycles').
+//! 6. Before any sample ω is 1. An application-limited sender stays in its probe until inflight has reached P_up BDPs,
+//!    as in BBR. Equation 1 paces at the gain times the bandwidth; `pacing_margin` is Linux's margin, and `literal`
+//!    omits it. Behind a policer (BBR's long-term bandwidth) all gains are 1, as in BBR.
 //!
 //! The table shows the effect of the choices on two flows of 10 and 50 ms that begin within a tenth of a second on
 //! average: throughput in Mbit/s from 6 to 60 s on a link of 100 Mbit/s with a buffer of 5 BDP of the long-RTT flow,
-//! means over 20 seeds and, in parentheses, the standard deviation. The paper prints 39.4 and 56.9, and 11.7 and 84.3
-//! for BBR.
+//! means over 20 seeds and, in parentheses, the standard deviation. The paper reports 39.4 and 56.9 for BBR-GC, and
+//! 11.7 and 84.3 for BBR.
 //!
 //! | choice | profile `ns3`: 10 ms | 50 ms | `linux`: 10 ms | 50 ms |
 //! |---|---|---|---|---|
-//! | none: as printed, with BBR's margin | 34.4 (11) | 65.2 (11) | 20.1 (5) | 79.1 (5) |
+//! | none: the printed algorithm, with BBR's margin | 34.4 (11) | 65.2 (11) | 20.1 (5) | 79.1 (5) |
 //! | `literal`: without the margin | 16.0 (4) | 82.0 (4) | 10.1 (1) | 87.7 (1) |
 //! | `between=up` or `probe` | 19 (1) | 79 (1) | 20 (1) | 78 (1) |
 //! | `between=cruise` | 38.2 (1) | 54.7 (2) | 30.5 (3) | 68.0 (3) |
@@ -92,21 +95,23 @@
 //! | BBR | 6.3 (0) | 91.6 (0) | 6.7 (0) | 91.2 (0) |
 //!
 //! In two of the 20 seeds of `ns3` the short-RTT flow starves at 3 to 5 Mbit/s: delayed acknowledgements keep it above
-//! 1 BDP, where a probe has the gain 1. With `rtt_max_window` a flow alone falls to half the link, because ω is then 1.
+//! 1 BDP, where a probe runs at gain 1. With `rtt_max_window` the rate of a flow alone falls to half the link, because
+//! ω is then 1.
 //!
 //! ## Known weaknesses
 //!
-//! * A flow whose queueing delay exceeds a quarter of its RTT is above 1.25 BDP and never probes: the first ACK ends
-//!   each probe. A flow with a short RTT in the queue of one with a long RTT is in this position.
+//! * A flow whose queueing delay exceeds a quarter of its RTT has more than 1.25 BDP in flight and never probes: the
+//!   first ACK ends each probe. A flow with a short RTT that shares the queue of a flow with a long RTT is in this
+//!   position.
 //! * In a shallow buffer ω stays near 1, and P_up hardly exceeds 1 (1.012 at 0.1 BDP), of which BBR's pacing margin
 //!   takes 1 %: the flow regains bandwidth lost to packet loss or to another flow slowly or not at all. With 1 % of
 //!   random loss and 0.1 BDP a flow alone uses 31 % of the link in the profile `ns3`. Of several flows, the winner of
 //!   Startup keeps most of the link for tens of seconds.
 //! * In a deep buffer P_down is 0.994 and drains nothing: a flow alone keeps its probe's queue, and needs
 //!   ProbeRTT to see the propagation delay.
-//! * RTT_max may date from any earlier state of the path. One delayed ACK of a lone packet turns 11 ms into 51 and
-//!   raises every later P_up from 1.01 to 1.16. Of the runs with 20 flows in 0.1 BDP, those where this happens fill the
-//!   link and lose 11 % of their packets; the others use 62 % of the link and lose 2 %.
+//! * RTT_max may date from any earlier state of the path. One delayed ACK of a lone packet raises RTT_max from 11 to 51
+//!   ms, and every later P_up from 1.01 to 1.16. Among runs with 20 flows in a buffer of 0.1 BDP, the runs where this
+//!   happens fill the link and lose 11 % of their packets; the other runs use 62 % of the link and lose 2 %.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
@@ -120,15 +125,15 @@ pub type BbrGc = BbrCore<GammaGains>;
 /// The gain of a probe from 1 BDP of inflight on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Between {
-    /// The previous gain: that of the last ACK below 1 BDP, or 1 from the six phases.
+    /// The previous gain: the gain at the last ACK below 1 BDP, or the gain 1 of the six cruise phases.
     Keep,
-    /// P_up, until inflight has reached it.
+    /// P_up, until inflight has reached P_up BDPs.
     Up,
-    /// 1.
+    /// A gain of 1.
     Cruise,
     /// The probe ends.
     Drain,
-    /// P_up, until inflight has reached `down_at`.
+    /// P_up, until inflight has reached `down_at` BDPs.
     Probe,
 }
 
@@ -137,11 +142,11 @@ enum Between {
 enum RttKind {
     Newest,
     Smoothed,
-    /// The minimum of the last round trip.
+    /// The minimum sample of the last round trip.
     Least,
 }
 
-/// Gains from the RTT.
+/// Sets the gains from the RTT.
 #[derive(Clone, Debug)]
 pub struct GammaGains {
     gamma: Gamma,
@@ -156,7 +161,8 @@ pub struct GammaGains {
 }
 
 impl GammaGains {
-    /// Whether inflight had reached this many BDPs before the ACK, as BBR's tests for the end of a phase read it.
+    /// Whether inflight before the ACK had reached this many BDPs; BBR's conditions for the end of a phase use the same
+    /// value.
     #[inline]
     fn reached(&self, bdps: f64, ack: &Ack, model: &Model) -> bool {
         self.reaches(ack.inflight_before, bdps, model)
@@ -170,7 +176,7 @@ impl GammaGains {
         model.bdp().is_some_and(|bdp| inflight >= bdp.mul_f64(bdps))
     }
 
-    /// The gain of a phase: P_up, P_down, or 1.
+    /// Sets the gain for a phase: P_up, P_down, or 1.
     #[inline]
     fn set_gain(&mut self, phase: u8) {
         self.gain = match phase {
@@ -274,7 +280,7 @@ impl Policy for GammaGains {
     fn on_transition(&mut self, to: State, _model: &Model) {
         if let State::ProbeBw { phase, .. } = to {
             match self.between {
-                // No line of algorithm 1 assigns a gain here: a probe begins with the gain of the six phases.
+                // No line of algorithm 1 assigns a gain here: a probe begins with the gain 1 of the six cruise phases.
                 Between::Keep if phase == PHASE_UP => self.gain = 1.0,
                 _ => self.set_gain(phase),
             }

@@ -1,9 +1,9 @@
 //! # BIC
 //!
-//! CUBIC's predecessor, and Linux's default from 2.6.8 to 2.6.18. A loss shows that the path holds somewhat less than
-//! the current cwnd and at least the reduced cwnd. BIC searches between these two as in a binary search: each round
-//! trip it adds a quarter of the remaining distance, so growth is fast at first and slow near the old maximum. A cap on
-//! the step prevents bursts. Beyond the maximum the same curve runs backwards in search of a new one.
+//! CUBIC's predecessor, and Linux's default from 2.6.8 to 2.6.18. A loss shows that the path can carry less than the
+//! current cwnd and at least the reduced cwnd. BIC performs a binary search between these two values: each round trip
+//! it adds a quarter of the remaining distance, so growth is fast at first and slow near the old maximum. A cap on the
+//! step prevents bursts. Beyond the maximum, growth follows the mirrored curve in search of a new maximum.
 //!
 //! ## Control law
 //! W: cwnd in segments; W_max: cwnd at the last loss, 0 before the first one; S = `s_max` (16); B = 4; P =
@@ -38,8 +38,8 @@
 //! ```
 //!
 //! ## References
-//! L. Xu, K. Harfoush, I. Rhee, Binary Increase Congestion Control for Fast Long-Distance Networks, INFOCOM
-//! 2004; Linux `tcp_bic.c`, read in the versions of 2.6.13 (the form ns-2.35 has) and 5.0.1, and followed.
+//! L. Xu, K. Harfoush, I. Rhee, Binary Increase Congestion Control for Fast Long-Distance Networks, INFOCOM 2004; Linux
+//! `tcp_bic.c`, read in the versions of 2.6.13 (the version in ns-2.35) and 5.0.1, and followed.
 //!
 //! ## Differences
 //! 1. Growth counts acknowledged bytes, so Linux's division by the estimated segments per ACK is not needed.
@@ -88,7 +88,7 @@ pub struct Bic {
 }
 
 impl Bic {
-    /// Growth in segments per round trip at a cwnd of `w` segments, and the part of the curve.
+    /// Returns the growth in segments per round trip at a cwnd of `w` segments, and the name of that part of the curve.
     #[inline]
     fn increment(&self, w: f64) -> (f64, &'static str) {
         if w <= self.low_window {
@@ -121,11 +121,10 @@ impl Bic {
         let mss = self.reno.mss;
         let (inc, part) = self.increment(self.reno.cwnd.in_segments(mss));
         self.state = part;
-        // Bytes to acknowledge for one more segment: at least one segment, so that growth never exceeds slow
-        // start.
+        // Acknowledged bytes per increase by a segment: at least one segment, so that growth never exceeds slow start.
         let step = Bytes::from_f64(self.reno.cwnd.as_f64() / inc).max(mss);
         if self.credit >= step {
-            // Credit collected for a longer step is worth one segment, not a burst.
+            // Credit collected for a longer step adds one segment, not a burst.
             self.credit = Bytes::ZERO;
             self.reno.cwnd += mss;
         }
@@ -144,7 +143,7 @@ impl Bic {
         }
     }
 
-    /// A congestion event: saves W_max and lowers cwnd and ssthresh.
+    /// Processes a congestion event: saves W_max and lowers cwnd and ssthresh.
     fn reduce(&mut self) {
         let w = self.reno.cwnd.in_segments(self.reno.mss);
         self.prior_w_max = self.w_max;
@@ -292,7 +291,7 @@ mod tests {
         n
     }
 
-    /// Increments follow the table below and above the maximum.
+    /// Increments match the table, below and above W_max.
     #[test]
     fn bic_increments_follow_table_around_the_maximum() {
         let scheme = avoiding(15, 1000.0, &[]);
@@ -302,7 +301,7 @@ mod tests {
             (14.0, 1.0, "reno"),
             (14.5, 16.0, "additive"), // floor(985.5 / 4) = 246
             (800.0, 16.0, "additive"),
-            (932.0, 16.0, "additive"),      // floor(68 / 4) = 17 is the last above 16
+            (932.0, 16.0, "additive"),      // floor(68 / 4) = 17, the last distance above 16
             (932.1, 16.0, "binary_search"), // floor(67.9 / 4) = 16
             (936.1, 15.0, "binary_search"), // floor(63.9 / 4) = 15
             (960.0, 10.0, "binary_search"),
@@ -327,11 +326,11 @@ mod tests {
     #[test]
     fn bic_before_first_loss_grows_by_a_twentieth() {
         let scheme = avoiding(15, 0.0, &[]);
-        // Beyond W_max = 0 it probes by W / 3 up to 48 segments, by 16 up to 320, and then by W / 20.
+        // With W_max = 0, cwnd grows by W / 3 per round trip up to 48 segments, by 16 up to 320, and then by W / 20.
         for (w, inc) in [(14.0, 1.0), (30.0, 10.0), (60.0, 16.0), (320.0, 16.0), (400.0, 20.0), (2000.0, 100.0)] {
             assert!((scheme.increment(w).0 - inc).abs() < 1e-9, "{w}: {}", scheme.increment(w).0);
         }
-        // Even with S = 1.
+        // With S = 1 too.
         assert_eq!(avoiding(15, 0.0, &[("s_max", 1.0)]).increment(100.0).0, 5.0);
         assert_eq!(avoiding(15, 1.0, &[("s_max", 1.0)]).increment(100.0).0, 1.0);
     }
@@ -339,12 +338,12 @@ mod tests {
     /// Growth by a segment takes window/increment acknowledged segments.
     #[test]
     fn bic_segment_takes_window_over_increment_acks() {
-        // 800 / 16 = 50; 960 / 10 = 96; 996 at 4/20 per round trip: 4980.
+        // Segments acknowledged per increase: 800 / 16 = 50, 960 / 10 = 96, 996 / (4/20) = 4980.
         for (w, acks) in [(800, 50), (960, 96), (996, 4980)] {
             let mut scheme = avoiding(w, 1000.0, &[]);
             assert_eq!(acks_to_grow(&mut scheme), acks, "{w} segments");
         }
-        // A delayed ACK of many segments counts all of them.
+        // A delayed ACK counts all the segments it acknowledges.
         let mut scheme = avoiding(800, 1000.0, &[]);
         scheme.on_ack(&ack(125 * MSS)); // two and a half steps
         assert_eq!(scheme.reno.cwnd, Bytes::new(802 * MSS));
@@ -358,17 +357,17 @@ mod tests {
         assert_eq!(scheme.reno.cwnd, Bytes::new(40 * MSS));
     }
 
-    /// Credit for a long step is worth one segment of a short step.
+    /// Credit collected for a long step adds at most one segment when the step becomes short.
     #[test]
     fn bic_credit_of_long_step_is_one_segment_of_short_one() {
         let mut scheme = avoiding(996, 1000.0, &[]);
-        scheme.on_ack(&ack(4000 * MSS)); // of 4980
-        scheme.w_max = 5000.0; // 996 / 16 = 62.25
+        scheme.on_ack(&ack(4000 * MSS)); // of the 4980 segments per increase
+        scheme.w_max = 5000.0; // now 996 / 16 = 62.25 segments per increase
         scheme.on_ack(&ack(MSS));
         assert_eq!(scheme.reno.cwnd, Bytes::new(997 * MSS));
     }
 
-    /// A loss keeps four fifths of the window, and half of a small one.
+    /// A loss keeps four fifths of the window, or half of a window of at most 14 segments.
     #[test]
     fn bic_loss_keeps_four_fifths_or_half_of_small_window() {
         let mut scheme = avoiding(100, 0.0, &[]);
@@ -409,7 +408,7 @@ mod tests {
         assert_eq!(acks_to_grow(&mut scheme), 5, "80 / 16: beyond an unknown maximum");
     }
 
-    /// A spurious reduction leaves no trace.
+    /// A spurious reduction is undone, W_max included.
     #[test]
     fn bic_spurious_reduction_is_undone() {
         let mut scheme = avoiding(90, 100.0, &[]);

@@ -1,26 +1,26 @@
 //! # BRF: the bottleneck switch sets the rate
 //!
-//! The sender does not probe. Its SYN announces that it obeys. Switches on its path with the router algorithm `brf`
-//! divide the bandwidth of their ports and write each flow's share into its ACKs, once per round trip; the lowest share
-//! wins. The sender paces at that share. If shares stop arriving, it becomes CUBIC at its current rate until the next
-//! share.
+//! The sender does not probe. Its SYN announces that the sender obeys shares. Switches on its path with the router
+//! algorithm `brf` divide the bandwidth of their ports and write each flow's share into its ACKs, once per round trip;
+//! the lowest share wins. The sender paces at that share. If shares stop arriving, the sender runs CUBIC, starting at
+//! its current rate, until the next share.
 //!
 //! ## Control law
-//! Let R be the share last advised, in payload bytes per second (the transport subtracts the headers).
+//! Let R be the last share, in payload bytes per second (the transport subtracts the headers).
 //!
 //! * pacing rate = R, at least `min_rate` packets per second
-//! * cwnd = `window_gain` · R' · srtt, at least four segments: it only stops a sender whose ACKs have ceased. R' is the
-//!   maximum share of the last round trip: data sent at a higher share is still in flight and must not stop the sender
-//!   after its share was lowered.
-//! * Before the first share: the initial window, not paced.
-//! * A share of zero, or one above `line_rate`, is invalid: ignored, and counted.
-//! * No share for max(`timeout`, `timeout_rtts` · srtt): CUBIC takes over in avoidance, with W = W_max = R · srtt.
-//!   Without any share so far, it takes over in slow start with the initial window, after max(20 ms, `timeout_rtts` ·
-//!   srtt): perhaps no switch on the path runs BRF.
-//! * A round trip that loses at least ten segments, and more than `overrun` times the delivered ones, shows that the
-//!   path does not carry R: R is forged, or the share of a faster link. Let D be the delivery rate of that round trip.
-//!   CUBIC takes over with W = W_max = D · srtt, and from then on a share above twice the highest rate delivered since
-//!   is invalid. Round trips with a retransmission timeout are not judged.
+//! * cwnd = `window_gain` · R' · srtt, at least four segments: this cwnd only stops a sender whose ACKs have ceased. R'
+//!   is the maximum share of the last round trip: after a reduction of the share, data sent at the higher share is
+//!   still in flight and must not stop the sender.
+//! * Before the first share, cwnd is the initial window, without pacing.
+//! * A share of zero, or a share above `line_rate`, is invalid; it is ignored and counted.
+//! * If no share arrives for max(`timeout`, `timeout_rtts` · srtt), CUBIC takes over in avoidance, with W = W_max = R ·
+//!   srtt. Without any share so far, CUBIC takes over in slow start with the initial window, after max(20 ms,
+//!   `timeout_rtts` · srtt): perhaps no switch on the path runs BRF.
+//! * A round trip that loses at least ten segments, and more than `overrun` times the delivered segments, shows that
+//!   the path cannot carry R: R is forged, or the share of a faster link. Let D be the delivery rate of that round
+//!   trip. CUBIC takes over with W = W_max = D · srtt, and from then on a share above twice the highest delivery rate
+//!   since the overrun is invalid. Round trips with a retransmission timeout are not judged.
 //!
 //! Other losses, marks and retransmission timeouts change nothing while shares arrive.
 //!
@@ -38,24 +38,24 @@
 //!
 //! ## Life of a flow
 //! The SYN-ACK brings the first share, so the first window is already paced. One round trip later the switch has
-//! measured the flow, and after another the flow has the same share as the others.
+//! measured the flow, and after another round trip the flow has the same share as the others.
 //!
 //! ## References
 //! * The paper of BRF (bottleneck routing feedback), Sensors 24 (2024), 749, section 3.2.
 //!
 //! ## Differences
 //! 1. The paper has no window. Here a cwnd bounds the loss if the network fails.
-//! 2. The paper does not cover a switch that stops answering; the fallback to CUBIC is ours. This CUBIC is paced, as
-//!    under Linux's `fq`, which the pacing of the paper's sender also needs.
-//! 3. The timeout is ours: a second or four round trips, so that single lost ACKs change nothing. Before the
-//!    first share it is shorter: the SYN-ACK brings one if a switch is there.
-//! 4. The paper trusts every share, and a sender with a forged share floods its path. The bound after an overrun is
-//!    ours; its loss threshold, a fifth, is that of BBR's policer detection.
+//! 2. The paper does not cover a switch that stops answering; the fallback to CUBIC is our addition. This CUBIC is
+//!    paced, as under Linux's `fq`, which the pacing of the paper's sender also needs.
+//! 3. The timeout is our addition: a second or four round trips, so that single lost ACKs change nothing. Before the
+//!    first share the timeout is shorter: with a BRF switch on the path, the SYN-ACK already brings a share.
+//! 4. The paper trusts every share, and a sender with a forged share floods its path. The bound after an overrun is our
+//!    addition; its loss threshold, a fifth, is that of BBR's policer detection.
 //!
 //! ## Known weaknesses
-//! BRF trusts the network. If the narrowest link of a path does not run `brf` while another does, the flow overruns
-//! that link permanently while less than a sixth of its packets are lost. A forged share costs up to a round trip at
-//! that rate.
+//! BRF trusts the network. If the narrowest link of a path does not run `brf` while another link does, the flow
+//! overloads the narrowest link permanently while less than a sixth of its packets are lost. A forged share floods the
+//! path for up to one round trip at that rate.
 
 use crate::schemes::Cubic;
 use crate::{
@@ -68,9 +68,9 @@ use crate::{
 const MIN_CWND: u64 = 4;
 /// Maximum wait for the first share on short paths: four times the shortest Δt of switches on real ports.
 const FIRST_SHARE: Nanos = Nanos::from_millis(20);
-/// Minimum number of lost segments that show an overrun.
+/// Minimum number of lost segments in a round trip that indicate an overrun.
 const OVERRUN_LOSSES: u64 = 10;
-/// After an overrun, a share may exceed the highest rate delivered since by this factor.
+/// After an overrun, a share may exceed the highest delivery rate since the overrun by this factor.
 const OVERRUN_HEADROOM: u64 = 2;
 /// Share of cwnd that CUBIC keeps on loss, by default.
 const CUBIC_BETA: f64 = 0.7;
@@ -79,9 +79,9 @@ const CUBIC_BETA: f64 = 0.7;
 enum State {
     /// No share has arrived, or the last one is outdated.
     Waiting,
-    /// Paced at the share.
+    /// The sender paces at the share.
     Advised,
-    /// CUBIC.
+    /// CUBIC controls the sender.
     Fallback,
 }
 
@@ -107,38 +107,38 @@ fn paced() -> Params {
 #[derive(Clone, Copy, Debug)]
 struct Round {
     since: Nanos,
-    /// Totals at its start.
+    /// Totals at the start of the round trip.
     delivered: Bytes,
     lost: Bytes,
     /// Whether a retransmission timeout declared everything lost.
     timed_out: bool,
 }
 
-/// The sender's side of BRF.
+/// The sender of BRF.
 #[derive(Clone, Debug)]
 pub struct Brf {
     state: State,
     /// The last valid share.
     rate: Option<Rate>,
-    /// A previous, higher share: data sent at it may be in flight until `prior_rate_until`.
+    /// A previous, higher share: data sent at this rate may be in flight until `prior_rate_until`.
     prior_rate: Rate,
     prior_rate_until: Nanos,
     cwnd: Bytes,
-    /// Start of the wait for the next share: the last share, or the end of an idle time. `None` before any
-    /// event.
+    /// Start of the wait for the next share: the arrival of the last share, or the end of an idle time. `None` before
+    /// any event.
     since: Option<Nanos>,
     srtt: Option<Nanos>,
     mss: Bytes,
     initial_window: Bytes,
     sack: bool,
     random: Random,
-    /// In control during the fallback.
+    /// Controls the sender during the fallback.
     cubic: Cubic,
     /// The round trip in progress; `None` before any event.
     round: Option<Round>,
     /// Bytes declared lost so far.
     lost: Bytes,
-    /// The highest rate delivered since the last overrun; `None` without an overrun.
+    /// The highest delivery rate since the last overrun; `None` without an overrun.
     path_rate: Option<Rate>,
     least: Rate,
     line_rate: Rate,
@@ -185,7 +185,7 @@ impl Brf {
         }
     }
 
-    /// Judges whether the path carries the share, if a round trip ends now.
+    /// At the end of a round trip, judges whether the path carries the share.
     fn judge_round(&mut self, event: &Ack) {
         let begun = Round { since: event.now, delivered: event.delivered, lost: self.lost, timed_out: false };
         let Some(srtt) = event.srtt else { return };
@@ -208,13 +208,13 @@ impl Brf {
         }
     }
 
-    /// A fresh CUBIC with this initial window.
+    /// Creates a CUBIC with this initial window.
     fn paced_cubic(&self, initial_window: Bytes) -> Cubic {
         let Self { mss, sack, ref random, .. } = *self;
         Cubic::new(&Setup { mss, initial_window, sack, random: random.clone(), params: paced() })
     }
 
-    /// CUBIC takes over at the current rate.
+    /// Hands control to CUBIC at the current rate.
     fn fall_back(&mut self, now: Nanos) {
         self.transition(State::Fallback);
         self.fallbacks += 1;
@@ -225,8 +225,8 @@ impl Brf {
             let mss = self.mss;
             let window = mss * ((rate.over(srtt) + mss / 2).as_u64() / mss.as_u64()).max(MIN_CWND);
             self.cubic = self.paced_cubic(window);
-            // A reduction from W / beta yields cwnd = ssthresh = W_max = W: avoidance begins on the plateau. W
-            // is in whole segments, and the quotient is rounded up, because CUBIC rounds ssthresh down.
+            // A reduction from W / beta yields cwnd = ssthresh = W_max = W: avoidance begins on the plateau of the
+            // curve. W is in whole segments, and W / beta is rounded up, because CUBIC rounds ssthresh down.
             let flight_size = window.mul_f64(1.0 / CUBIC_BETA) + Bytes::new(1);
             self.cubic.on_recovery_entered(&RecoveryEntered {
                 now,
@@ -373,7 +373,7 @@ impl CongestionControl for Brf {
             self.cubic.on_idle_restart(event);
             return;
         }
-        // Idle time does not count towards the timeout, but the rest of the wait does.
+        // Idle time does not count towards the timeout; all other time without a share does.
         self.since = self.since.map(|since| since.saturating_add(event.idle).min(event.now));
         if event.idle > self.outdated_after() {
             self.since = Some(event.now);

@@ -1,7 +1,7 @@
 //! # CCID 2: TCP-like congestion control of DCCP
 //!
-//! TCP's cwnd for datagrams, which are never retransmitted: halved on loss, one packet more per window without loss.
-//! The Ack Vector reports losses. The transport counts the packets in flight (`pipe`).
+//! TCP's cwnd for datagrams, which are never retransmitted: cwnd is halved on loss and grows by one packet per window
+//! without loss. The Ack Vector reports losses. The transport counts the packets in flight (`pipe`).
 //!
 //! ## Control law
 //! All in packets: W = cwnd; A: packets newly acknowledged as received and not marked (Ack Vector state 0).
@@ -15,8 +15,8 @@
 //! receive buffer  W = max(W - n, 1) for n packets newly reported as dropped there (Drop Code 2);  slow start ends
 //! Slow Receiver   slow start ends
 //! ```
-//! R: Ack Ratio, two by default, so slow start grows by half per round trip where TCP with byte counting
-//! doubles. At loss probability p, W is about sqrt(3 / (2 p)).
+//! R: Ack Ratio, two by default, so slow start grows by half per round trip where TCP with byte counting doubles. At
+//! loss probability p, W is about sqrt(3 / (2 p)).
 //!
 //! ## States
 //! ```text
@@ -34,19 +34,18 @@
 //! RFC 5681 (2009), section 4.1, idle times; Linux `net/dccp/ccids/ccid2.c`.
 //!
 //! ## Differences
-//! 1. cwnd of W packets is reported as W segments. DCCP counts each of its packets as one, regardless of its
-//!    size. Over TCP, bytes count.
-//! 2. The transport controls the Ack Ratio. `ack_ratio` limits the packets that one acknowledgement counts
-//!    for in slow start.
-//! 3. Acknowledgements during recovery do not count: they belong to the window with the loss.
+//! 1. cwnd of W packets is reported as W segments. DCCP counts each of its packets as one, regardless of its size. Over
+//!    TCP, this scheme counts bytes.
+//! 2. The transport controls the Ack Ratio. `ack_ratio` is the maximum number of packets counted per acknowledgement in
+//!    slow start.
+//! 3. Acknowledgements during recovery do not count: they belong to the window of the loss.
 //! 4. After an idle time longer than the RTO, cwnd is at most the initial window. It grows only while it limits the
 //!    sender. This is the window validation of section 5.1, in the form of RFC 5681.
-//! 5. On TCP it is a NewReno that counts in segments, has no undo, and sets its own cwnd in recovery (RFC
-//!    6675).
+//! 5. Over TCP, CCID 2 is a NewReno that counts in segments, has no undo, and sets cwnd in recovery itself (RFC 6675).
 //!
 //! ## Known weaknesses
-//! Those of `newreno`: random loss above one per cent stops it, and buffers stay full. Slow start takes 1.7
-//! times as many round trips.
+//! The weaknesses of `newreno`: random loss above one per cent nearly stops the flow, and buffers stay full. Slow start
+//! takes 1.7 times as many round trips.
 
 use crate::{
     Ack, Bytes, CongestionControl, Control, Feedback, IdleRestart, Info, Param, Phase, Provenance, ReceiverFeedback,
@@ -64,7 +63,7 @@ pub struct Ccid2 {
     cwnd: u64,
     initial: u64,
     ssthresh: u64,
-    /// Maximum that one acknowledgement counts for in slow start, in bytes.
+    /// Maximum number of bytes counted per acknowledgement in slow start.
     most_per_ack: Bytes,
     /// Bytes acknowledged towards the next increase.
     credit: Bytes,
@@ -76,7 +75,7 @@ impl Ccid2 {
         self.cwnd < self.ssthresh
     }
 
-    /// Adds a packet per two of credit up to ssthresh, and then one per window.
+    /// Adds one packet per two packets of credit up to ssthresh, then one packet per window.
     fn grow(&mut self, acked: Bytes) {
         if self.in_slow_start() {
             self.credit += acked.min(self.most_per_ack);
@@ -231,7 +230,8 @@ mod tests {
     /// The initial window follows RFC 3390.
     #[test]
     fn ccid2_initial_window_follows_rfc_3390() {
-        // 4380 / 1400 = 3.1, 4380 / 536 = 8.2, 4380 / 2190 = 2, 4380 / 9000 = 0.5.
+        // Packets in 4380 bytes, before the limits of two and four: 4380 / 1400 = 3.1, 4380 / 536 = 8.2, 4380 / 2190 =
+        // 2, 4380 / 9000 = 0.5.
         for (size, packets) in [(1400, 3), (536, 4), (1095, 4), (2190, 2), (9000, 2)] {
             let scheme = Ccid2::new(&setup(&Ccid2::INFO, size, &[]));
             assert_eq!(scheme.control().cwnd, Bytes::new(packets * size), "{size}");
@@ -243,39 +243,40 @@ mod tests {
     fn ccid2_window_follows_scripted_losses() {
         let mut scheme = ccid2(&[]);
         assert_eq!(window(&scheme), 3);
-        // Slow start: a packet per acknowledgement of two.
+        // Slow start: every acknowledgement of two packets adds one packet.
         assert_eq!(acks(&mut scheme, 17), 20);
-        // A loss; the transport reports no others of the same window. Acknowledgements during recovery do not
+        // A loss; the transport reports no further loss of the same window. Acknowledgements during recovery do not
         // count.
         assert_eq!(lose(&mut scheme), 10);
         for _ in 0..9 {
             scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(2 * PACKET) });
         }
         scheme.on_recovery_left(&RecoveryLeft::default());
-        // Avoidance: five acknowledgements are ten packets, then six make twelve of the eleven needed.
+        // Avoidance: five acknowledgements cover the window of ten packets; six then cover twelve, one more than the
+        // window of eleven.
         assert_eq!(acks(&mut scheme, 4), 10);
         assert_eq!(acks(&mut scheme, 1), 11);
         assert_eq!(acks(&mut scheme, 5), 11);
         assert_eq!(acks(&mut scheme, 1), 12);
-        // The credit, one packet, goes with the next loss; half of an odd window is rounded down.
+        // The next loss discards the credit of one packet; half of an odd window is rounded down.
         assert_eq!(acks(&mut scheme, 6), 13);
         assert_eq!(lose(&mut scheme), 6);
         scheme.on_recovery_left(&RecoveryLeft::default());
         assert_eq!(acks(&mut scheme, 2), 6);
         assert_eq!(acks(&mut scheme, 1), 7);
-        // Timeout: one packet, and slow start up to floor(7 / 2), which a second expiry leaves unchanged.
+        // After a timeout cwnd is one packet and ssthresh floor(7 / 2) = 3; a second expiry leaves ssthresh unchanged.
         scheme.on_timeout(&timeout(7 * PACKET, 1));
         assert_eq!((window(&scheme), scheme.ssthresh), (1, 3));
         scheme.on_timeout(&timeout(PACKET, 2));
         assert_eq!((window(&scheme), scheme.ssthresh), (1, 3));
         assert_eq!([acks(&mut scheme, 1), acks(&mut scheme, 1)], [2, 3]);
-        // Avoidance again; then down to one packet, with a threshold of two.
+        // Avoidance again; then losses reduce cwnd to one packet and ssthresh to two.
         assert_eq!([acks(&mut scheme, 1), acks(&mut scheme, 1)], [3, 4]);
         assert_eq!([lose(&mut scheme), lose(&mut scheme), lose(&mut scheme)], [2, 1, 1]);
         assert_eq!(scheme.ssthresh, 2);
     }
 
-    /// Receive Buffer drops reduce the window by their number and end slow start.
+    /// Receive Buffer drops reduce the window by the number of dropped packets and end slow start.
     #[test]
     fn ccid2_receive_drops_shrink_window_and_end_slow_start() {
         // RFC 4341 section 5.2.
@@ -286,7 +287,7 @@ mod tests {
         assert_eq!(acks(&mut scheme, 1), 21);
         scheme.on_receiver_feedback(&ReceiverFeedback { dropped: 3, ..none });
         assert_eq!(window(&scheme), 18);
-        // Nine acknowledgements of two make the eighteen that are needed now.
+        // In avoidance, nine acknowledgements of two packets cover the window of eighteen.
         assert_eq!([acks(&mut scheme, 8), acks(&mut scheme, 1)], [18, 19]);
         scheme.on_receiver_feedback(&ReceiverFeedback { dropped: 1_000, ..none });
         assert_eq!(window(&scheme), 1, "never below one");
@@ -300,7 +301,7 @@ mod tests {
     fn ccid2_slow_start_grows_by_half_the_ack_ratio_per_ack() {
         for (ratio, grown) in [(1.0, 5), (2.0, 10), (4.0, 20), (8.0, 30)] {
             let mut scheme = ccid2(&[("ack_ratio", ratio)]);
-            // Ten acknowledgements of six packets: min(6, R) / 2 each.
+            // Each of ten acknowledgements of six packets adds min(6, R) / 2 packets.
             for _ in 0..10 {
                 scheme.on_ack(&ack(6 * PACKET));
             }
@@ -334,9 +335,9 @@ mod tests {
     /// The mean window follows the square-root law.
     #[test]
     fn ccid2_mean_window_follows_square_root_law() {
-        // Every 1/p-th packet is lost, and the loss detected a window later. One sawtooth from W/2 to W sends
-        // 3/8 W² = 1/p packets in W/2 round trips: in the mean sqrt(3 / (2 p)). Here half a round trip of
-        // each is recovery without growth, and windows are whole: 10 %.
+        // Every 1/p-th packet is lost, and the loss is detected a window later. One sawtooth from W/2 to W sends 3/8 W²
+        // = 1/p packets in W/2 round trips, so the mean window is sqrt(3 / (2 p)). The tolerance is 10 %, because half
+        // a round trip of each sawtooth is recovery without growth, and windows are whole packets.
         for p in [0.01, 0.001, 0.0001] {
             let mut scheme = ccid2(&[]);
             let every = (1.0 / p) as u64;

@@ -1,8 +1,8 @@
 //! # CCID 3: TCP-friendly rate control of DCCP
 //!
-//! A rate instead of a window, smooth enough for media: the mean rate of TCP at the loss event rate that the
-//! receiver measures. An equation replaces the halving on loss. This is the sender's half; the receiver
-//! counts loss events.
+//! CCID 3 controls a rate instead of a window, smoothly enough for media: the mean rate of TCP at the loss event rate
+//! that the receiver measures. An equation replaces the halving on loss. This file is the sender; the receiver counts
+//! loss events.
 //!
 //! ## Control law
 //! s: segment size in bytes; R: RTT in seconds; p: loss event rate; X: allowed rate in bytes per second;
@@ -31,8 +31,8 @@
 //!   p > 0, X_Bps > 2 X_recv       limit = X_recv;    set = {limit / 2}, X = max(min(X_Bps, limit), s/64)
 //!   p > 0, else                   limit = X_Bps/2;   the same
 //! ```
-//! pacing rate = X; cwnd = X max(`window_gain` R, 100 ms), at least four segments: it only stops a sender that the
-//! timer would stop.
+//! pacing rate = X; cwnd = X max(`window_gain` R, 100 ms), at least four segments: this cwnd only stops a sender that
+//! the no-feedback timer would stop.
 //!
 //! ## States
 //! ```text
@@ -40,14 +40,14 @@
 //! ```
 //!
 //! ## Without reports
-//! On a transport without TFRC feedback (TCP), X never exceeds X_init. A loss, a mark or an expired timer
-//! halves it, and each round trip without them doubles it up to X_init again: slow, but it does not stall.
-//! From the first report on, losses that the sender itself detects are ignored.
+//! On a transport without TFRC feedback (TCP), X never exceeds X_init. A loss, a mark or an expired timer halves X, and
+//! each round trip without them doubles X, up to X_init: the flow is slow but does not stall. From the first report on,
+//! losses that the sender itself detects are ignored.
 //!
 //! ## Life of a flow
-//! The first report brings the RTT and four packets per R. The rate then doubles per R, limited to twice the
-//! receive rate. The first loss event sets p so that the equation yields half of that. From there X follows
-//! p, a mean of the last eight loss intervals. A silent receiver halves X every four round trips.
+//! The first report brings the RTT and allows up to four packets per R. The rate then doubles per R, limited to twice
+//! the receive rate. The first loss event sets p so that the equation yields half of that rate. From then on X follows
+//! p, which averages the last eight loss intervals. A silent receiver halves X every four round trips.
 //!
 //! ## References
 //! RFC 5348 (2008), TFRC; RFC 4342 (2006), its use in DCCP; S. Floyd, M. Handley, J. Padhye, J. Widmer,
@@ -55,22 +55,21 @@
 //!
 //! ## Differences
 //! 1. s is the segment size of the transport. RFC 5348 section 4.1 allows a mean of the sizes sent.
-//! 2. The timer is the transport's: it calls `on_timeout`, and its length is max(4 R, 2 s / X, 100 ms), two seconds
-//!    before the first sample. RFC 4342 section 5 says 'at least' four round trips. At an R of a few microseconds hosts
-//!    process reports some hundred microseconds late; without the third term such reports would halve the rate
-//!    repeatedly.
+//! 2. The transport runs the timer: it calls `on_timeout` after max(4 R, 2 s / X, 100 ms), two seconds before the first
+//!    sample. RFC 4342 section 5 says 'at least' four round trips. At an R of a few microseconds hosts process reports
+//!    some hundred microseconds late; without the third term such reports would halve the rate repeatedly.
 //! 3. The optional reduction of oscillations (section 4.5) is not implemented.
-//! 4. X_recv_set holds at most eight values, and only those that may still become its maximum. When it is full, the
-//!    newest value replaces the one before, which can only lower the limit.
+//! 4. X_recv_set holds at most eight values, and only values that may still become its maximum. When the set is full,
+//!    the newest value replaces the previous value, which can only lower the limit.
 //! 5. X is at most `line_rate`, and R is clamped to between a microsecond and a minute: reports are
 //!    untrusted.
-//! 6. X_recv_set's first value, infinity, ages from the first report.
-//! 7. Unused send times give credit for a burst of 1 ms, which hosts with millisecond timers need. Section
-//!    4.6 allows a round trip's worth.
+//! 6. The age of X_recv_set's first value, infinity, counts from the first report.
+//! 7. Unused send times allow a later burst worth at most 1 ms, which hosts with millisecond timers need. Section 4.6
+//!    allows a round trip's worth.
 //!
 //! ## Known weaknesses
 //! CCID 3 takes up free bandwidth more slowly than TCP does, and takes a few round trips to react to a sudden shortage.
-//! Its share beside TCP depends on the buffer, because the loss rates that both see differ. At short RTTs the hosts'
+//! Its share beside TCP depends on the buffer, because both experience different loss rates. At short RTTs the hosts'
 //! timers dominate R.
 
 use crate::window_pacing::LEAST_RTT;
@@ -87,10 +86,10 @@ const LONGEST_GAP: u64 = 64;
 const RTT_GAIN: f64 = 0.1;
 /// Share of X_recv kept at a loss in a data-limited interval (section 4.3 step 4).
 const KEPT_SHORT_OF_DATA: f64 = 0.85;
-/// Maximum RTT: longer samples count as this.
+/// Maximum RTT; longer samples are clamped.
 const MOST_RTT: Nanos = Nanos::from_secs(60);
-/// t_gran: the granularity of hosts' timers, and the maximum unused send time to make up for. Section 4.6 allows a
-/// round trip's worth, but only the delay of a late wake-up is needed (section 8.3).
+/// t_gran: the granularity of hosts' timers, and the maximum unused send time that a burst may make up for. Section 4.6
+/// allows a round trip's worth, but only the delay of a late wake-up is needed (section 8.3).
 const TIMER_STEP: Nanos = Nanos::from_millis(1);
 /// Minimum cwnd in segments.
 const MIN_CWND: u64 = 4;
@@ -119,7 +118,7 @@ impl ReceiveRates {
         self.all().iter().map(|item| item.1).max().unwrap_or(Rate::ZERO)
     }
 
-    /// Update_X_recv_set.
+    /// Update_X_recv_set: adds `rate`, and drops rates that are older than `oldest` or not higher.
     fn update(&mut self, now: Nanos, rate: Rate, oldest: Nanos) {
         let mut kept = 0;
         for i in 0..self.count {
@@ -200,7 +199,7 @@ impl Ccid3 {
     fn sample_rtt(&mut self, now: Nanos, sample: Nanos) {
         let sample = sample.max(LEAST_RTT).min(MOST_RTT);
         if let Some(rtt) = &mut self.rtt {
-            // In this form equal samples leave R exactly unchanged.
+            // In this form of the update, a sample equal to R leaves R exactly unchanged.
             let (old, new) = (rtt.as_nanos() as f64, sample.as_nanos() as f64);
             *rtt = Nanos::from_nanos((old + RTT_GAIN * (new - old)) as u64);
             return;
@@ -220,7 +219,7 @@ impl Ccid3 {
         received.min(allowed.mul_f64(0.5))
     }
 
-    /// The maximum X that the receive rates allow (section 4.3 step 4).
+    /// Updates the receive rates and returns the maximum X that they allow (section 4.3 step 4).
     fn limit(&mut self, event: &ReceiverFeedback, more_loss: bool, rtt: Nanos) -> Rate {
         let doubled = |rate: Rate| if rate == Rate::MAX { rate } else { rate.mul_f64(2.0) };
         let Some(received) = event.receive_rate.map(|rate| rate.min(self.most)) else {
@@ -241,7 +240,7 @@ impl Ccid3 {
         doubled(self.received.max())
     }
 
-    /// Update_Limits of section 4.4.
+    /// Applies Update_Limits of section 4.4.
     fn limit_by_timer(&mut self, now: Nanos, limit: Rate, equation: Rate) {
         let limit = limit.max(self.least);
         self.received = ReceiveRates::of(now, limit.mul_f64(0.5));
@@ -294,8 +293,8 @@ impl CongestionControl for Ccid3 {
         self.sent = false;
         if let Some(sample) = event.rtt {
             if first {
-                // The first sample replaces the RTT of the handshake (section 4.3 step 2), and X starts from
-                // it.
+                // The first sample replaces the RTT of the handshake (section 4.3 step 2), and X starts from this
+                // sample.
                 self.rtt = None;
             }
             self.sample_rtt(event.now, sample);
@@ -314,7 +313,7 @@ impl CongestionControl for Ccid3 {
             // Receive-buffer drops do not lower X below one packet per round trip.
             self.rate = self.bounded(self.rate.min(limit.max(self.segment.per(rtt))));
         } else if !first && event.now - self.doubled >= rtt {
-            // For the first report section 4.2 replaces this step.
+            // At the first report, the initial rate of section 4.2 replaces this step.
             let doubled = self.rate.mul_f64(2.0).min(limit);
             self.rate = self.bounded(doubled.max(self.initial_rate(rtt)));
             self.doubled = event.now;

@@ -2,8 +2,8 @@
 //!
 //! The scheme of Windows from Vista on: Reno plus a second window for the capacity that Reno leaves idle. While the
 //! delay shows no queue, the second window grows by a power of the total, so a long fat path is full within seconds.
-//! When a queue builds, the second window shrinks by the number of packets queued, until only Reno's window is left.
-//! Where Reno alone fills the path, Compound is Reno.
+//! When a queue builds, the second window shrinks by the number of packets queued, down to zero, where only Reno's
+//! window remains. Where Reno alone fills the path, Compound is Reno.
 //!
 //! ## Control law
 //! cwnd: Reno's window, dwnd: the delay window, win = cwnd + dwnd the window in force, in segments; baseRTT:
@@ -19,7 +19,7 @@
 //!                                ssthresh = min(ssthresh, win)
 //! loss, mark   dwnd = max((1 - beta) win - cwnd / 2, 0),  cwnd /= 2    beta = 1/2
 //!              ssthresh = win = cwnd + dwnd, at least 2
-//! timeout      dwnd = 0, cwnd = 1; ssthresh = half the data outstanding, once per run of timeouts
+//! timeout      dwnd = 0, cwnd = 1; ssthresh = F / 2 as for NewReno, once per run of timeouts
 //! idle for longer than the RTO   dwnd = 0, cwnd = min(cwnd, initial window)
 //! ```
 //! win grows only while it limits the sender, and not during fast recovery. Without a queue, win grows by
@@ -33,7 +33,7 @@
 //!       |   +---- timeout: cwnd = 1 --+        | all data outstanding then acknowledged
 //!       +------- loss, mark -----> recovery ---+
 //! ```
-//! Recovery judges no round; the first whole round after it counts again.
+//! No round of recovery is judged; the first round judged afterwards is the first whole round.
 //!
 //! ## References
 //! `tcp_compound.c` of ns-2.35 and L. Andrew's release 1.3 of the same Linux module (2008), both read in
@@ -42,15 +42,15 @@
 //! draft-sridharan-tcpm-ctcp-02 (2008), as release 1.3 quotes it.
 //!
 //! ## Differences
-//! 1. The loss rule is the paper's. The modules halve the sum. ns-2.35 then takes all of the cut from cwnd
-//!    where it can; release 1.3 divides it in proportion, which at beta = 1/2 is the paper's rule.
-//! 2. diff and the windows have fractions. The modules truncate them.
+//! 1. The loss rule is the paper's. The modules halve the sum. ns-2.35 then takes the whole cut from cwnd if possible;
+//!    release 1.3 divides the cut in proportion, which at beta = 1/2 is the paper's rule.
+//! 2. diff and the windows have fractions. The modules truncate diff and windows.
 //! 3. dwnd grows in one step per round, as in the paper and ns-2.35. Release 1.3 spreads the step over the
 //!    round's ACKs.
 //! 4. gamma is fixed. The draft tunes it per connection between 5 and 30, and keeps dwnd inactive below a
 //!    window of 38.
 //! 5. baseRTT survives idle periods, as in the draft.
-//! 6. When dwnd shrinks, ssthresh follows win down. In the modules Reno's part would return to slow start.
+//! 6. When dwnd shrinks, ssthresh follows win down. In the modules Reno's window would return to slow start.
 //! 7. Rounds are the transport's packet-timed round trips. A spurious reduction restores both windows.
 //!    Halving leaves cwnd at least one segment.
 //!
@@ -70,7 +70,7 @@ use crate::{
 /// Compound TCP congestion control.
 #[derive(Clone, Debug)]
 pub struct Compound {
-    /// Its cwnd is the window in force, cwnd + dwnd.
+    /// The cwnd of this state is the window in force, cwnd + dwnd.
     reno: Reno,
     dwnd: Bytes,
     /// dwnd before the last reduction.
@@ -81,8 +81,8 @@ pub struct Compound {
     zeta: f64,
     beta: f64,
     rtts: RoundSamples,
-    /// The window at the start of the current round, and at the start of the previous one, when the packets
-    /// acknowledged now were sent. `None` if the round began outside the open phase.
+    /// The window at the start of the current round and of the previous round, when the packets acknowledged now were
+    /// sent. `None` if the round began outside the open phase.
     round_windows: Option<[Bytes; 2]>,
     phase: Phase,
     /// The flow's packets queued in the last judged round.
@@ -106,7 +106,7 @@ impl Compound {
             self.reno.cwnd -= less;
             self.reno.ssthresh = self.reno.ssthresh.min(self.reno.cwnd);
         } else if may_grow {
-            // At most the window itself, so that growth never exceeds slow start.
+            // Growth is at most the window itself, so that it never exceeds slow start.
             let more = (self.alpha * libm::pow(win, self.k) - 1.0).clamp(0.0, win);
             self.dwnd += mss.mul_f64(more);
             self.reno.cwnd += mss.mul_f64(more);
@@ -246,7 +246,7 @@ mod tests {
     use crate::testing::{self, Build, MSS, ack, entered, sample, timeout};
     use crate::{CongestionCause, Nanos};
 
-    /// In avoidance with windows of `cwnd` and `dwnd` segments on a path of 100 ms; a round has just begun.
+    /// A scheme in avoidance with windows of `cwnd` and `dwnd` segments on a path of 100 ms; a round has just begun.
     fn avoiding(cwnd: u64, dwnd: u64, overrides: &[(&str, f64)]) -> Compound {
         let mut scheme = Compound::with(overrides);
         scheme.reno.cwnd = Bytes::new((cwnd + dwnd) * MSS);
@@ -257,7 +257,7 @@ mod tests {
         scheme
     }
 
-    /// A round of three samples; the last one ends it. Returns both windows in bytes.
+    /// Feeds a round of three samples, whose last sample ends the round. Returns both windows in bytes.
     fn round(scheme: &mut Compound, micros: u64) -> (u64, u64) {
         testing::round(scheme, micros);
         windows(scheme)
@@ -284,21 +284,21 @@ mod tests {
             let mut scheme = avoiding(win, 0, &[]);
             near(round(&mut scheme, 100_000), win * MSS, more);
         }
-        // The sum counts, regardless of its division.
+        // Growth depends on the sum of both windows, not on its division.
         near(round(&mut avoiding(56, 200, &[]), 100_000), 56 * MSS, 207 * MSS);
     }
 
     /// From gamma queued packets on, the delay window shrinks by the queue.
     #[test]
     fn compound_from_gamma_queued_reduces_dwnd_by_queue() {
-        // win = 256: diff = 256 (1 - 100 / RTT). 113.2 ms: 29.85 packets; 113.3 ms: 30.05; 125 ms: 51.2; 200
+        // win = 256: diff = 256 (1 - 100 / RTT). RTT 113.2 ms: 29.85 packets queued; 113.3 ms: 30.05; 125 ms: 51.2; 200
         // ms: 128.
         for (micros, dwnd) in [(113_200, 107_000), (113_300, 69_949), (125_000, 48_800), (200_000, 0)] {
             let mut scheme = avoiding(156, 100, &[]);
             near(round(&mut scheme, micros), 156 * MSS, dwnd);
         }
         near(round(&mut avoiding(156, 100, &[("zeta", 0.5)]), 125_000), 156 * MSS, 74_400);
-        // Exactly gamma: 60 segments at twice the base.
+        // Exactly gamma, 30 packets, are queued: 60 segments at twice baseRTT.
         near(round(&mut avoiding(20, 40, &[]), 200_000), 20 * MSS, 10 * MSS);
     }
 
@@ -307,9 +307,9 @@ mod tests {
     fn compound_round_is_judged_by_window_of_round_before() {
         let mut scheme = avoiding(256, 0, &[]);
         near(round(&mut scheme, 100_000), 256 * MSS, 7 * MSS);
-        near(round(&mut scheme, 100_000), 256 * MSS, 14 * MSS); // still of 256
+        near(round(&mut scheme, 100_000), 256 * MSS, 14 * MSS); // samples of a window of 256
         scheme.gamma = 1.0;
-        near(round(&mut scheme, 102_000), 256 * MSS, 8_843); // 263 (1 - 100 / 102) = 5.157
+        near(round(&mut scheme, 102_000), 256 * MSS, 8_843); // window 263: diff = 263 (1 - 100 / 102) = 5.157
     }
 
     /// A shrinking delay window does not lead back into slow start.
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(windows(&scheme), (41 * MSS, 60 * MSS));
     }
 
-    /// The delay window rests in slow start and with fewer than three samples.
+    /// The delay window stays unchanged in slow start and after rounds with fewer than three samples.
     #[test]
     fn compound_dwnd_rests_in_slow_start_or_few_samples() {
         let mut starting = Compound::with(&[]);
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(windows(&few), (256 * MSS, 0));
     }
 
-    /// A loss halves both windows; another beta leaves the difference to the delay window.
+    /// A loss halves both windows; with another beta, the delay window alone makes up the difference.
     #[test]
     fn compound_loss_halves_both_windows() {
         let lose = |overrides: &[(&str, f64)]| {
@@ -354,14 +354,14 @@ mod tests {
         };
         assert_eq!(lose(&[]), ((20 * MSS, 30 * MSS), 50 * MSS));
         assert_eq!(lose(&[("beta", 0.25)]), ((20 * MSS, 55 * MSS), 75 * MSS));
-        // (1 - 0.9) 100 = 10 is less than Reno's half.
+        // (1 - 0.9) 100 = 10 segments are less than half of Reno's window, 20, so dwnd becomes zero.
         assert_eq!(lose(&[("beta", 0.9)]), ((20 * MSS, 0), 20 * MSS));
         let mut reno = avoiding(40, 0, &[]);
         reno.on_recovery_entered(&entered(CongestionCause::Loss, 40 * MSS));
         assert_eq!(windows(&reno), (20 * MSS, 0));
     }
 
-    /// The first full round after recovery is judged, and no earlier one.
+    /// The first round judged after a recovery is the first full round.
     #[test]
     fn compound_after_recovery_judges_first_full_round() {
         let mut scheme = avoiding(256, 256, &[]);
@@ -371,7 +371,7 @@ mod tests {
         near(round(&mut scheme, 100_000), 128 * MSS, 135 * MSS);
     }
 
-    /// A timeout clears the delay window; a spurious one restores it.
+    /// A timeout clears the delay window; if the timeout was spurious, the delay window is restored.
     #[test]
     fn compound_timeout_clears_dwnd_and_spurious_restores() {
         let mut scheme = avoiding(40, 60, &[]);

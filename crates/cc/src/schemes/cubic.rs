@@ -1,11 +1,11 @@
 //! # CUBIC
 //!
 //! The default of Linux, Windows and macOS. After a loss, cwnd follows a cubic function of time back to the size at
-//! which the loss occurred: fast at first, flat around the old maximum, then ever faster in search of a new one. Growth
-//! depends on the time since the last loss, not on the RTT, which makes CUBIC quick on long fat paths. Where Reno would
-//! be quicker, CUBIC follows an estimate of Reno's cwnd. HyStart ends slow start when the delay grows or
-//! acknowledgements arrive in a train as long as half an RTT. By default growth and HyStart are Linux's; `growth =
-//! rfc9438` and `hystart = rfc9406` select those of the RFCs.
+//! which the loss occurred: fast at first, flat around the old maximum, then ever faster in search of a new maximum.
+//! Growth depends on the time since the last loss, not on the RTT, which makes CUBIC quick on long fat paths. Where
+//! Reno would be quicker, CUBIC follows an estimate of Reno's cwnd. HyStart ends slow start when the delay grows or
+//! acknowledgements arrive in a train as long as half an RTT. By default growth and HyStart are those of Linux; `growth
+//! = rfc9438` and `hystart = rfc9406` select the RFC versions.
 //!
 //! ## Control law
 //! W: cwnd in segments; t: seconds since avoidance began, without application-limited time; C = 0.4
@@ -51,14 +51,14 @@
 //! (1 - beta) / C), which is equal when W_epoch = beta W_max.
 //!
 //! ## Differences
-//! 1. In the Reno-friendly region cwnd never falls to W_est if it is already above it (RFC 9438 sets cwnd).
+//! 1. In the Reno-friendly region a cwnd above W_est does not fall to W_est (RFC 9438 sets cwnd to W_est).
 //! 2. If W_epoch exceeds W_max, then W_max = W_epoch and K = 0, as in Linux. The RFC leaves this case open.
-//! 3. One ACK counts for at most one window of segments, so a late ACK of much data cannot overshoot the target.
+//! 3. One ACK counts for at most one window of segments, so a delayed ACK of much data cannot overshoot the target.
 //! 4. Entering recovery never raises cwnd, although the RFC's minimum is two segments.
 //! 5. A spurious reduction also restores HyStart++'s state. A series of timeouts lowers ssthresh once (RFC 5681).
 //! 6. With `growth = rfc9438` cwnd has fractions of a segment.
-//! 7. Linux computes the curve with integers in units of 1/1024 s; here t and K are exact. W_max, the
-//!    distance from it, and the number of segments per increase are whole numbers, as in Linux.
+//! 7. Linux computes the curve with integers in units of 1/1024 s; here t and K are exact. W_max, the distance from
+//!    W_max, and the number of segments per increase are whole numbers, as in Linux.
 //!
 //! ## Known weaknesses
 //! CUBIC fills a buffer of any size. Random loss counts as congestion. Flows with large windows converge
@@ -92,7 +92,7 @@ pub struct Cubic {
     min_rtt: Nanos,
     /// When the last acknowledgement arrived, or sending resumed.
     last_ack: Nanos,
-    /// Growth in avoidance as in Linux, or as in RFC 9438.
+    /// Whether cwnd grows in avoidance as in Linux; otherwise as in RFC 9438.
     linux: bool,
     fast_convergence: bool,
     region: &'static str,
@@ -126,12 +126,12 @@ struct Epoch {
     start: Nanos,
     k: f64,
     w_est: f64,
-    /// Linux: whether W_max was known when it began.
+    /// Whether W_max was known when the epoch began (Linux only).
     known: bool,
 }
 
 impl Curve {
-    /// Avoidance begins (section 4.2). An unknown W_max is zero and so becomes cwnd (sections 4.8, 4.10).
+    /// Begins avoidance (section 4.2). An unknown W_max is zero and so becomes cwnd (sections 4.8, 4.10).
     fn begin_epoch(&mut self, now: Nanos, c: f64) -> Epoch {
         self.w_max = self.w_max.max(self.cwnd);
         Epoch { start: now, k: libm::cbrt((self.w_max - self.cwnd) / c), w_est: self.cwnd, known: true }
@@ -144,7 +144,7 @@ impl Curve {
         c * d * d * d + self.w_max
     }
 
-    /// The same with Linux's rounding: the distance from W_max is truncated to whole segments before it is subtracted
+    /// W_cubic with Linux's rounding: the distance from W_max is truncated to whole segments before it is subtracted
     /// or added, so the curve is flat within a segment of W_max on either side (`bictcp_update`: `delta`).
     #[inline]
     fn w_cubic_whole(&self, c: f64, k: f64, t: f64) -> f64 {
@@ -160,7 +160,7 @@ impl Cubic {
         if self.linux { libm::floor(segments + 1e-6) } else { segments }
     }
 
-    /// Returns whether HyStart ended slow start.
+    /// Processes an acknowledgement in slow start; returns whether HyStart ended slow start.
     fn slow_start(&mut self, event: &Ack) -> bool {
         let curve = &mut self.curve;
         self.region = match curve.hystart.state() {
@@ -178,7 +178,7 @@ impl Cubic {
         };
         let grow = curve.hystart.growth(event.creditable(), self.mss).as_f64() * self.segments_per_byte;
         let ends = curve.hystart.on_ack(&ack);
-        // Linux judges an acknowledgement (`pkts_acked`) before cwnd grows by it (`cong_avoid`).
+        // Linux runs HyStart on an acknowledgement (`pkts_acked`) before cwnd grows by it (`cong_avoid`).
         if ends && self.linux {
             curve.ssthresh = curve.cwnd;
             curve.cwnd_prior = curve.cwnd;
@@ -193,7 +193,7 @@ impl Cubic {
         ends
     }
 
-    /// Linux `bictcp_cong_avoid`, in whole segments.
+    /// Grows cwnd as Linux `bictcp_cong_avoid` does, in whole segments.
     fn avoid_linux(&mut self, event: &Ack) {
         let curve = &mut self.curve;
         let epoch = match curve.epoch {
@@ -251,8 +251,8 @@ impl Cubic {
         curve.epoch = Some(epoch);
     }
 
-    /// A congestion event (sections 4.6 and 4.7): ssthresh becomes the share `kept` of the flight. Returns it
-    /// before the minimum applies.
+    /// Processes a congestion event (sections 4.6 and 4.7): ssthresh becomes the share `kept` of the flight, at least
+    /// two segments. Returns the value before this minimum applies.
     fn reduce(&mut self, flight: Bytes, kept: f64) -> f64 {
         self.prior = Some(self.curve);
         let w_max = self.floored(self.curve.cwnd * (1.0 + self.beta) / 2.0);
@@ -273,7 +273,7 @@ impl Cubic {
         Bytes::from_f64(segments * self.mss.as_f64() + 0.5)
     }
 
-    /// Updates cwnd in bytes. Call it whenever cwnd in segments may have changed.
+    /// Updates cwnd in bytes; must run whenever cwnd in segments may have changed.
     #[inline]
     fn publish(&mut self) {
         self.cwnd = self.bytes(self.curve.cwnd).max(self.mss);
@@ -351,7 +351,7 @@ impl CongestionControl for Cubic {
             return;
         }
         self.curve.hystart.on_rtt(event.rtt);
-        // Linux: the acknowledgement that ends slow start already grows cwnd as avoidance does.
+        // In Linux, the acknowledgement that ends slow start already grows cwnd as avoidance does.
         let starting = self.curve.cwnd < self.curve.ssthresh;
         let avoids = if starting { self.slow_start(event) && self.linux } else { true };
         if avoids && event.cwnd_limited && !event.creditable().is_zero() {

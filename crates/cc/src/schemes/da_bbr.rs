@@ -1,8 +1,8 @@
 //! # DA-BBR (delay-aware BBR)
 //!
-//! BBR's cwnd of two BDPs gives a flow with a long RTT more data in the queue than one with a short RTT, and
-//! so more of the link. DA-BBR makes cwnd follow the delay: one BDP while the queue is empty, towards two as
-//! it grows. It also yields more in recovery, and keeps sending during ProbeRTT.
+//! BBR's cwnd of two BDPs gives a flow with a long RTT more data in the queue than one with a short RTT, and so more of
+//! the link. DA-BBR makes cwnd follow the delay: one BDP while the queue is empty, towards two as the queue grows.
+//! DA-BBR also yields more in recovery, and keeps sending during ProbeRTT.
 //!
 //! ## Control law
 //!
@@ -24,7 +24,7 @@
 //!
 //! ## States
 //!
-//! Those of BBR v1, with these differences:
+//! The states of BBR v1, with these differences:
 //!
 //! ```text
 //! Startup, Drain     W = BDP
@@ -40,23 +40,23 @@
 //!
 //! ## Life of a flow
 //!
-//! As BBR v1's to the end of Drain. cwnd of a flow alone then hardly exceeds the BDP and leaves no room for a probe, so
+//! As BBR v1 until the end of Drain. Then the cwnd of a flow alone hardly exceeds the BDP, which prevents a probe, so
 //! the flow finds more bandwidth only within the additional three send quanta. The draining phase lasts a whole min_rtt
-//! with nothing to drain, which costs a quarter of one phase in eight: alone on a link the flow uses 31/32 · 0.99 of
-//! it. Beside other flows the queue increases cwnd, and with it the flow's share of the queue, but always by less than
-//! one BDP.
+//! with nothing to drain, which costs a quarter of one phase in eight: alone on a link, the flow uses 31/32 · 0.99 of
+//! the capacity. Beside other flows the queue increases cwnd, and with it the flow's share of the queue, but always by
+//! less than one BDP.
 //!
-//! One loss in Startup ends it: the gain of 0.75 stays until Drain, the pacing rate cannot grow with it, and
-//! after three rounds without growth the pipe counts as full. If the loss was random, later probes must find
-//! the missing bandwidth.
+//! One loss in Startup ends this state: the gain of 0.75 stays until Drain, the pacing rate cannot grow at this gain,
+//! and after three rounds without growth the pipe counts as full. If the loss was random, later probes must find the
+//! missing bandwidth.
 //!
 //! A min_rtt more than 20 % above prev indicates that ProbeRTT met a queue maintained by other traffic (or that a third
-//! of the flow's cwnd was too much to empty it). The plain BDP then applies until the next ProbeRTT.
+//! of the flow's cwnd was too much to empty the queue). The plain BDP then applies until the next ProbeRTT.
 //!
 //! ## References
 //!
-//! 1. G.-H. Kim, Y.-Z. Cho, Delay-Aware BBR Congestion Control Algorithm for RTT Fairness Improvement, IEEE
-//!    Access 8, 2020. Not read: the authors' code is followed.
+//! 1. G.-H. Kim, Y.-Z. Cho, Delay-Aware BBR Congestion Control Algorithm for RTT Fairness Improvement, IEEE Access 8,
+//!    2020 (the paper was not read; the authors' code is followed).
 //! 2. `tcp_DA-BBR.c` of github.com/ku-asteam/da-bbr, commit 5deecb40fce3 (Linux 4.14.64): read in full, and
 //!    followed.
 //! 3. BBR v1: see `bbr`.
@@ -72,24 +72,25 @@
 //! 1. This scheme follows the core where the core follows a later Linux. The pacing margin is 1 % (4.14 omits link
 //!    headers from its pacing, with the same effect). Only the probing phase adds two segments, not all of ProbeBW. A
 //!    delayed ACK does not replace an expired min_rtt.
-//! 2. The cwnd of ProbeRTT is never below BBR's own four segments. In the code it is, if cwnd is below twelve segments.
-//! 3. If an ACK brings no RTT sample, the last one is used. In the code the value for no sample, −1, enters the
-//!    quotient.
+//! 2. The cwnd of ProbeRTT is never below BBR's own four segments. In the code it falls below four segments if cwnd is
+//!    below twelve.
+//! 3. If an ACK brings no RTT sample, this scheme uses the last sample. The code puts −1, its value for no sample, into
+//!    the quotient.
 //! 4. prev is unknown, and scaling is on, until min_rtt first expires in ProbeBW. In the code prev begins with the
-//!    handshake's RTT. Here it is also stored if that ACK brings no sample.
+//!    handshake's RTT. Here prev is also stored if the ACK at which min_rtt expires brings no sample.
 //! 5. The gain of 0.75 lasts until the phase ends, even if a policer is detected meanwhile.
 //!
 //! ## Known weaknesses
 //!
-//! * A cwnd of just the BDP leaves a flow alone little room to probe. It finds released bandwidth slowly: at most the
-//!   send quanta, not 25 %, per probe.
-//! * A loss in Startup ends it at the rate reached so far.
-//! * ProbeRTT empties the queue only if all flows give up enough. In a long standing queue, a third of a cwnd
-//!   of two BDPs is most of the inflight that one flow needs to maintain the queue. Then min_rtt drifts
-//!   upwards.
-//! * Loss-based flows leave it almost no bandwidth. In a deep buffer their queue persists through ProbeRTT. The
-//!   inflated min_rtt enlarges BBR v1's cwnd, while here rtt / (rtt + min_rtt) falls to a half with it. In a shallow
-//!   buffer every recovery leaves cwnd at inflight, with one BDP to grow back to.
+//! * A flow alone, whose cwnd is just the BDP, can hardly probe. It finds released bandwidth slowly: at most the send
+//!   quanta, not 25 %, per probe.
+//! * A loss in Startup ends Startup at the rate reached so far.
+//! * ProbeRTT empties the queue only if all flows reduce inflight enough. In a long standing queue, a third of a cwnd
+//!   of two BDPs is most of the inflight that one flow needs to maintain the queue. Then min_rtt drifts upwards.
+//! * Loss-based flows leave a DA-BBR flow almost no bandwidth. In a deep buffer their queue persists through ProbeRTT.
+//!   The inflated min_rtt enlarges BBR v1's cwnd, while here rtt / (rtt + min_rtt) falls to one half as min_rtt
+//!   approaches rtt. In a shallow buffer every recovery leaves cwnd at inflight, and cwnd grows back to at most one
+//!   BDP.
 
 use super::bbr::Standard;
 use crate::bbr_v1::{BbrCore, Model, Policy, ProbeRtt, RecoveryEntry, State};
@@ -108,7 +109,7 @@ pub struct DelayAware {
     /// min_rtt at the time it last expired in ProbeBW.
     previous_min_rtt: Option<Nanos>,
     probe_rtt_cwnd: Bytes,
-    /// Whether recovery has begun in this state: then pace at `recovery_gain`.
+    /// Whether recovery has begun in the current state, so that the flow paces at `recovery_gain`.
     slow: bool,
 }
 

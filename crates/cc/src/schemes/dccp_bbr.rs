@@ -1,54 +1,54 @@
 //! # DCCP-BBR
 //!
-//! BBR v1 for datagrams on lossy paths. BBR keeps its bandwidth estimate only if its probe delivers at least
-//! that rate: with a gain of 1.25, this ends at 20 % packet loss. In DCCP-BBR the receiver measures the loss
-//! rate of the last ten seconds and reports it. Above 20 %, the probing gain rises to just balance the loss.
+//! BBR v1 for datagrams on lossy paths. BBR keeps its bandwidth estimate only if its probe delivers at least that rate:
+//! with a gain of 1.25, the probe no longer does so above 20 % packet loss. In DCCP-BBR the receiver measures the loss
+//! rate of the last ten seconds and reports it. Above 20 %, the probing gain rises just enough to balance the loss.
 //!
 //! ## Control law
-//! LR: the loss rate last reported, latched when a gain cycle begins (not with `literal`); g₀, g₁: pacing gains of ProbeBW's first
-//! two phases.
+//! LR: the loss rate last reported, sampled when a gain cycle begins (with `literal`, at every report); g₀, g₁: pacing
+//! gains of ProbeBW's first two phases.
 //!
 //! ```text
 //! LR ≤ 0.2          g₀ = 1.25          g₁ = 0.75                       (paper, eq. 9)
 //! 0.2 < LR ≤ 0.3    g₀ = 1 / (1 − LR)  g₁ = (1 − 2 LR) / (1 − LR) = 2 − g₀
 //! LR > 0.3          g₀ = 1.5           g₁ = 0.5
 //! ```
-//! The middle line is g₀ · bw · (1 − LR) ≥ bw (eq. 8) with equality. The other six phases have a gain of 1; everything
-//! else is `bbr`. Without reports (TCP has no option for them), with `conserve` and with bbr's `pacing_margin` it is
-//! `bbr`, event for event.
+//! The middle line satisfies g₀ · bw · (1 − LR) ≥ bw (eq. 8) with equality. The other six phases have a gain of 1;
+//! everything else is `bbr`. Without reports (TCP has no option for them), with `conserve` and with bbr's
+//! `pacing_margin` DCCP-BBR is `bbr`, event for event.
 //!
 //! ## States
-//! Those of `bbr`.
+//! The states of `bbr`.
 //!
 //! ## Life of a flow
-//! Startup and Drain as in `bbr`. The receiver's first reports come with the first acknowledgements, and the
-//! next cycle probes with them. When the loss rate rises beyond 0.3 the gain stays at 1.5, which maintains
-//! the estimate up to a loss rate of a third.
+//! Startup and Drain as in `bbr`. The receiver's first reports come with the first acknowledgements, and the next cycle
+//! uses gains that follow from them. When the loss rate rises beyond 0.3 the gain stays at 1.5, which maintains the
+//! estimate up to a loss rate of a third.
 //!
 //! ## References
 //! 1. M. Liu, A Datagram Congestion Control Protocol Based on Improved BBR, Computer Systems & Applications
 //!    30(4), 2021, pp. 193-198 (in Chinese): read in full.
-//! 2. `bbr` for the parts it changes.
+//! 2. `bbr`: the rules that this scheme modifies.
 //!
 //! ## Differences
 //! 1. Linux paces 1 % below the estimate (`pacing_margin`). The paper does not mention this margin, and eq. 8 is an
-//!    equality only without it: with it the balance is 0.99. The margin is 0 here, unlike in `bbr`.
-//! 2. The paper suggests a smaller gain for Startup without a number. `high_gain` is BBR's.
-//! 3. The gains of the first line are BBR's own parameters, `probe_up` and `probe_down`.
-//! 4. Linux conserves packets in the first round of a TCP recovery, and so does `bbr`. DCCP retransmits
-//!    nothing and has no such recovery, and the paper names no such rule, so losses do not limit cwnd here.
-//!    With `conserve` and heavy loss, one round trip of conservation follows another: cwnd equals the amount
-//!    delivered, and the probe has no room.
-//! 5. The paper does not say when a report takes effect. Here a cycle keeps the gains with which it began, so
-//!    that its draining phase removes what its probe added; with `literal` the last report decides at once.
+//!    equality only without the margin: with the margin, the balance is 0.99. The margin is 0 here, unlike in `bbr`.
+//! 2. The paper suggests a smaller gain for Startup but gives no number. `high_gain` keeps BBR's value.
+//! 3. The gains of the first line are BBR's parameters `probe_up` and `probe_down`.
+//! 4. Linux conserves packets in the first round of a TCP recovery, and so does `bbr`. DCCP retransmits nothing and has
+//!    no such recovery, and the paper specifies no such rule, so losses do not limit cwnd here. With `conserve` and
+//!    heavy loss, one round trip of conservation follows another: cwnd equals the amount delivered, and the probe
+//!    cannot send more.
+//! 5. The paper does not say when a report takes effect. Here a cycle keeps the gains with which it began, so that its
+//!    draining phase removes what its probe added; with `literal` a report takes effect at once.
 //! 6. The cycle begins with its probing phase. A flow that enters ProbeBW at a later phase cruises until the next
-//!    cycle, and latches LR there.
+//!    cycle, and samples LR then.
 //!
 //! ## Known weaknesses
-//! It does not distinguish random loss from losses that it causes: in a buffer that it overflows it probes harder.
-//! False reports can only set the gains to 1.5 and 0.5. The loss rate lags by five seconds on average, with a window of
-//! ten. The weaknesses of `bbr` apply too. With `conserve`, losses above a tenth undo the effect of the gains: see
-//! difference 4. `lt_bw`, BBR's policer detection, mistakes a loss rate of a fifth for a policer.
+//! DCCP-BBR does not distinguish random loss from losses that it causes: if it overflows a buffer, it probes harder.
+//! False reports can only set the gains to 1.5 and 0.5. The reported loss rate lags by five seconds on average, because
+//! its window is ten seconds. The weaknesses of `bbr` apply too. With `conserve`, losses above a tenth undo the effect
+//! of the gains: see difference 4. `lt_bw`, BBR's policer detection, mistakes a loss rate of a fifth for a policer.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, RecoveryEntry, State};
 use crate::{
@@ -59,7 +59,7 @@ use crate::{
 /// DCCP-BBR.
 pub type DccpBbr = BbrCore<LossAdaptive>;
 
-/// Probing gains by the loss rate.
+/// Sets the probing gains by the loss rate.
 #[derive(Clone, Debug)]
 pub struct LossAdaptive {
     low: f64,
@@ -69,12 +69,12 @@ pub struct LossAdaptive {
     literal: bool,
     /// The loss rate last reported; `None` before the first report.
     loss_rate: Option<f64>,
-    /// The gains of the first two phases, from the loss rate when this cycle began; `None`: BBR's own.
+    /// The gains of the first two phases, from the loss rate when this cycle began; `None`: BBR's gains.
     gains: Option<[f64; 2]>,
 }
 
 impl LossAdaptive {
-    /// Equation 9.
+    /// The gains of equation 9; `None`: BBR's gains.
     fn gains(&self, loss_rate: f64) -> Option<[f64; 2]> {
         if loss_rate <= self.low {
             None

@@ -2,8 +2,8 @@
 //!
 //! A switch that marks every packet above a short queue reports the degree of congestion, not only its presence: the
 //! share of marked bytes shows how far the load is too high. DCTCP keeps a moving average of that share and cuts cwnd
-//! in proportion: by half if everything is marked, by a few per cent if a few packets are. The queue can stay short
-//! without running empty. In all else DCTCP is Reno: the same growth and the same response to loss.
+//! in proportion: by half if everything is marked, by a few per cent if few packets are marked. The queue can stay
+//! short without running empty. In all other respects DCTCP is Reno: growth and the response to loss are the same.
 //!
 //! ## Control law
 //! W: cwnd, A: bytes newly delivered, M: the marked bytes among them, S: segment size (all in bytes); alpha:
@@ -15,11 +15,11 @@
 //! mark, once per window        ssthresh = max(W (1 - alpha / 2), 2 S);  W = min(W, ssthresh)
 //! growth, loss, timeout, idle  as NewReno
 //! ```
-//! Let the queue of a pipe of P packets mark above K, and W* = P + K. A single flow then oscillates by D = W*
-//! alpha / 2 below W* + 1, with a period of D round trips. Here alpha^2 (1 - alpha / 4) = (2 W* + 1) / (W* +
-//! 1)^2, so alpha is about sqrt(2 / W*). The flow never drains the queue if K > P / 7. Under independent
-//! marks with probability p, cwnd is about 2 / p: the number of marks per round trip does not depend on the
-//! rate, which makes the control scalable.
+//! Consider a path of P packets with a queue that marks above K packets; let W* = P + K. A single flow then oscillates
+//! by D = W* alpha / 2 below W* + 1, with a period of D round trips. Here alpha^2 (1 - alpha / 4) = (2 W* + 1) / (W* +
+//! 1)^2, so alpha is about sqrt(2 / W*). The flow never drains the queue if K > P / 7. Under independent marks with
+//! probability p, cwnd is about 2 / p: the number of marks per round trip does not depend on the rate, which makes the
+//! control scalable.
 //!
 //! ## States
 //! ```text
@@ -47,21 +47,21 @@
 //!    sequence numbers; the results differ only while losses are repaired.
 //! 3. If the ACK that ends a window is also the first to report a mark, the reduction comes first and so uses
 //!    the average of the preceding windows.
-//! 4. A cut for marks takes effect at once, as in the RFC. Linux spreads it over a round trip, whose first
-//!    packets are still marked and cause a second cut. The halving after a loss is spread (proportional rate
+//! 4. A cut for marks takes effect at once, as in the RFC. Linux spreads the cut over a round trip, whose first packets
+//!    are still marked and cause a second cut. Here only the halving after a loss is spread (proportional rate
 //!    reduction).
 //! 5. If a reduction for loss proves spurious, cwnd and ssthresh are restored, as for NewReno.
 //!
 //! ## Known weaknesses
-//! DCTCP is made for data centres. Beside Reno or CUBIC in a queue that marks or drops for both, it takes most of the
-//! rate, because it yields less. With different RTTs it is as unfair as Reno. It needs every mark, and lost ACKs lose
-//! marks. With one segment per round trip it fills a long fat path as slowly as Reno does. At the first mark in slow
-//! start alpha is still large, so the mark costs up to half of cwnd.
+//! DCTCP is designed for data centres. Beside Reno or CUBIC in a queue that marks or drops for both, it takes most of
+//! the rate, because it yields less. With different RTTs it is as unfair as Reno. It needs the report of every mark,
+//! but a lost ACK loses its reports. With one segment per round trip it fills a long fat path as slowly as Reno does.
+//! At the first mark in slow start alpha is still large, so the mark costs up to half of cwnd.
 //!
-//! A repeated SYN no longer requests ECN (RFC 3168 section 6.1.1.1). A flow whose first SYN is lost is therefore Reno
-//! for its whole lifetime, and its packets, which cannot be marked, are dropped where packets of other flows are
-//! marked. On a link of 100 Mbit/s and 10 ms that marks above 20 packets, such a flow gets 0.9 Mbit/s beside 96 Mbit/s
-//! of a flow with ECN, and retransmits 15 % of its packets.
+//! A retransmitted SYN no longer requests ECN (RFC 3168 section 6.1.1.1). A flow whose first SYN is lost therefore
+//! behaves as Reno for its whole lifetime, and its packets, which cannot be marked, are dropped where packets of other
+//! flows are marked. On a link of 100 Mbit/s and 10 ms that marks above 20 packets, such a flow gets 0.9 Mbit/s beside
+//! a flow with ECN, which gets 96 Mbit/s, and retransmits 15 % of its packets.
 
 use crate::reno::{Policy as RenoPolicy, Reno, RenoScheme};
 use crate::window_pacing::PACED;
@@ -77,7 +77,7 @@ pub(super) struct MarkShare {
     gain: f64,
     /// Bytes delivered in this window of data.
     delivered: Bytes,
-    /// Marked bytes among them.
+    /// Marked bytes among the delivered bytes.
     marked: Bytes,
 }
 
@@ -100,7 +100,7 @@ impl MarkShare {
         self.marked += event.ce;
     }
 
-    /// A window of data ends (RFC 8257 section 3.3, steps 5 to 8).
+    /// Ends a window of data: updates alpha (RFC 8257 section 3.3, steps 5 to 8).
     pub fn end_window(&mut self) {
         if !self.delivered.is_zero() {
             let share = (self.marked.as_f64() / self.delivered.as_f64()).min(1.0);
@@ -119,7 +119,7 @@ impl MarkShare {
         self.alpha
     }
 
-    /// `window` after a reduction.
+    /// Returns `window` after a reduction.
     pub fn keep(&self, window: Bytes) -> Bytes {
         window.mul_f64(1.0 - self.alpha / 2.0)
     }
@@ -128,7 +128,7 @@ impl MarkShare {
 /// DCTCP congestion control.
 pub type Dctcp = RenoScheme<Proportional>;
 
-/// Reductions in proportion to the share of marks.
+/// Reduces cwnd in proportion to the share of marks.
 #[derive(Clone, Debug)]
 pub struct Proportional {
     share: MarkShare,
@@ -179,7 +179,7 @@ mod tests {
     use crate::CongestionControl;
     use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
-    /// `n` segments are delivered, `marked` of them with a mark; `ends`: a window of data ends with them.
+    /// An ACK that delivers `n` segments, `marked` of them with a mark; `ends`: it ends a window of data.
     fn delivered(n: u64, marked: u64, ends: bool) -> Ack {
         Ack { ce: Bytes::new(marked * MSS), round_start: ends, cwnd_limited: false, ..ack(n * MSS) }
     }
@@ -196,7 +196,7 @@ mod tests {
         close(scheme.policy.share.alpha, 1.0);
         scheme.on_ack(&delivered(6, 0, false));
         close(scheme.policy.share.alpha, 1.0);
-        // 2 of 10 segments: the acknowledgement that ends the window still belongs to it.
+        // 2 of the 10 segments are marked: the acknowledgement that ends a window still belongs to that window.
         scheme.on_ack(&delivered(4, 2, true));
         close(scheme.policy.share.alpha, 15.0 / 16.0 + 0.2 / 16.0);
         scheme.on_ack(&delivered(10, 0, true));
@@ -218,7 +218,7 @@ mod tests {
         let mut scheme = Dctcp::with(&[("alpha_init", 0.25)]);
         scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
-        // 40 × (1 - 1/8), of the window and not of the flight.
+        // 40 × (1 - 1/8) segments: a share of cwnd, not of the flight.
         assert_eq!((scheme.reno.cwnd, scheme.reno.ssthresh), (Bytes::new(35 * MSS), Bytes::new(35 * MSS)));
         let mut full = Dctcp::with(&[]);
         full.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));

@@ -1,7 +1,7 @@
 //! # EWTCP: equally weighted TCP
 //!
-//! Every subflow is a Reno with a weight such that all subflows together take the share of one TCP if they share a
-//! bottleneck. The subflows know only their number; no traffic moves between paths.
+//! Every subflow runs Reno with a weight such that all subflows together take the share of one TCP if they share a
+//! bottleneck. The weight depends only on the number of subflows; no traffic moves between paths.
 //!
 //! ## Control law
 //! w: cwnd in segments, n: participating subflows; per segment acknowledged:
@@ -13,23 +13,22 @@
 //! At loss probability p, w = sqrt(2 a / p): Reno's cwnd times sqrt(a) = 1/n, so n subflows equal one Reno.
 //!
 //! ## States
-//! Those of `newreno`.
+//! The states of `newreno`.
 //!
 //! ## Life of a flow
-//! As Reno's, with growth n² times slower. When a subflow closes, the others get a larger share.
+//! The life of a Reno flow, with growth n² times slower. When a subflow closes, the others get a larger share.
 //!
 //! ## References
-//! M. Honda, Y. Nishida, L. Eggert, P. Sarolahti, H. Tokuda, Multipath Congestion Control for Shared
-//! Bottleneck, PFLDNeT 2009; D. Wischik et al., NSDI 2011, section 2.2; `COUPLED_TCP` of htsim, which has
-//! 1/n².
+//! M. Honda, Y. Nishida, L. Eggert, P. Sarolahti, H. Tokuda, Multipath Congestion Control for Shared Bottleneck,
+//! PFLDNeT 2009; D. Wischik et al., NSDI 2011, section 2.2; `COUPLED_TCP` of htsim, whose weight is 1/n².
 //!
 //! ## Differences
 //! 1. The weight follows the number of subflows that are established and have an RTT sample. The adaptation of weights
 //!    to the throughput, part of Honda's scheme, is left out.
 //!
 //! ## Known weaknesses
-//! EWTCP is fair only if all its subflows share one bottleneck. On n separate paths it takes 1/n of TCP's share on
-//! each: one TCP in total, although n links are available. It does not move traffic off a congested path.
+//! EWTCP is fair only if all its subflows share one bottleneck. On n separate paths it takes 1/n of TCP's share on each
+//! path: the share of one TCP in total, although n links are available. It does not move traffic off a congested path.
 
 use libm::pow;
 
@@ -39,7 +38,7 @@ use crate::{Info, Param, Setup, merged_params};
 /// EWTCP.
 pub type Ewtcp = Coupled<Weighted>;
 
-/// Reno with a weight.
+/// Weights the increase of Reno.
 #[derive(Clone, Debug)]
 pub struct Weighted {
     power: f64,
@@ -81,11 +80,11 @@ mod tests {
         assert!(near(growth::<Weighted>(&[("power", 0.0)], 1, &paths), 1.0 / 20.0));
     }
 
-    /// The window balances at one n-th of Reno's.
+    /// The window balances at one n-th of Reno's window.
     #[test]
     fn ewtcp_window_balances_at_one_nth_of_reno() {
-        // Growth a/w for each segment that arrives against half the window for each lost: a (1 - p) / w = p w
-        // / 2, so w = sqrt(2 a (1 - p) / p), which is 1/n of Reno's. At p = 0.02, n = 2: 4.95 segments.
+        // Each delivered segment adds a/w, each lost segment removes half the window: a (1 - p) / w = p w / 2, so w =
+        // sqrt(2 a (1 - p) / p), which is 1/n of Reno's window: 4.95 segments at p = 0.02, n = 2.
         let p = 0.02;
         let balance = |n: f64| libm::sqrt(2.0 / (n * n) * (1.0 - p) / p);
         let w = balance(2.0);

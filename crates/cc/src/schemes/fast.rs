@@ -1,9 +1,9 @@
 //! # FAST TCP
 //!
-//! Vegas for fast networks. Like Vegas, FAST infers the number of its packets in queues from the delay and holds that
-//! number constant, but its steps are proportional to the error. At any rate it closes a gap in cwnd within a few round
-//! trips. In equilibrium each flow of a bottleneck has alpha packets queued: rates are proportionally fair, and a
-//! buffer that holds the sum does not overflow.
+//! Vegas for fast networks. Like Vegas, FAST infers the number of its packets in queues from the delay and keeps that
+//! number constant, but its steps are proportional to the error. At any link rate, FAST corrects an error of cwnd
+//! within a few round trips. In equilibrium each flow at a bottleneck has alpha packets queued: rates are
+//! proportionally fair, and a buffer for the sum of these packets does not overflow.
 //!
 //! ## Control law
 //! w: cwnd in segments; baseRTT: minimum RTT seen; RTT: mean of the samples, each with weight 1 / max(256,
@@ -37,18 +37,17 @@
 //! ## Differences
 //! 1. The equation runs once per two round trips, as in the paper. The module skips every other round trip and applies
 //!    the equation every 10 ms in the others. The limit of 2 w is the paper's; the module has none.
-//! 2. cwnd takes the whole step at once. Where baseRTT is 4 ms or more, the module spreads it over the ACKs
-//!    of its period.
+//! 2. cwnd takes the whole step at once. Where baseRTT is 4 ms or more, the module spreads the step over the ACKs of
+//!    its period.
 //! 3. The multiplicative phase counts acknowledged bytes. The module adds a segment per ACK.
 //! 4. A timeout leaves one segment, not two. A spurious reduction is undone.
-//! 5. The upper end of the band, the module's beta, is alpha + band, so that changing alpha alone opens no
-//!    band.
+//! 5. The upper end of the band, the module's beta, is alpha + band, so that a change of alpha alone creates no band.
 //! 6. Rounds are the transport's packet-timed round trips. baseRTT survives idle periods, as in the module.
 //!
 //! ## Known weaknesses
 //! FAST yields to loss-based flows. A flow that starts into a standing queue mistakes the queue for propagation delay
 //! and keeps more than its share. A buffer of less than n alpha packets overflows in steady state, and all flows then
-//! halve cwnd together. Below 1 Mbit/s, alpha packets are more than a second of delay.
+//! halve cwnd together. Below 1 Mbit/s, alpha packets cause more than a second of delay.
 
 use crate::reno::Reno;
 use crate::window_pacing::{PACED, WindowPacing};
@@ -57,13 +56,13 @@ use crate::{
     RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// Minimum number of samples in the mean RTT; a third of cwnd if that is more.
+/// Minimum number of samples in the mean RTT; the mean covers a third of cwnd if that is more.
 const MEAN_SAMPLES_MIN: f64 = 256.0;
 
 /// FAST congestion control.
 #[derive(Clone, Debug)]
 pub struct Fast {
-    /// Its ssthresh serves only to undo reductions.
+    /// The window. FAST uses its ssthresh only to undo reductions.
     reno: Reno,
     alpha: f64,
     band: f64,
@@ -72,12 +71,12 @@ pub struct Fast {
     every: u64,
     /// Minimum and mean RTT in ns, once there is a sample.
     rtt: Option<(f64, f64)>,
-    /// cwnd at the start of the current round and of the previous one.
+    /// cwnd at the start of the current round and of the previous round.
     round_windows: [Bytes; 2],
-    /// w_old: cwnd when the packets of the latest samples were sent. Packets acknowledged in one round were
-    /// sent in the previous one.
+    /// w_old: cwnd when the packets of the latest samples were sent. Packets acknowledged in one round were sent in the
+    /// previous round.
     old_window: Bytes,
-    /// Whole rounds since the last use of the equation, multiplicative step or recovery.
+    /// Rounds since the equation was last applied, or since a multiplicative step or recovery.
     rounds: u64,
     phase: Phase,
     pacing: WindowPacing,
@@ -102,7 +101,7 @@ impl Fast {
         self.rtt.is_none_or(|(base, mean)| mean - base < self.mi_threshold_ns)
     }
 
-    /// The flow's queued packets, from the mean RTT and the cwnd under which it was measured.
+    /// The flow's queued packets, from the mean RTT and the cwnd under which that RTT was measured.
     fn queued(&self) -> f64 {
         let (base, mean) = self.rtt.unwrap_or((1.0, 1.0));
         self.old_window.in_segments(self.reno.mss) * (1.0 - base / mean)
@@ -196,7 +195,7 @@ impl CongestionControl for Fast {
                 self.reno.cwnd += event.creditable();
             }
         } else if self.rounds > self.every {
-            // The round in progress when the count began is not a whole one.
+            // `>`: the round in progress when the count began is not a whole round.
             self.apply(may_grow);
             self.rounds = 1;
         }
@@ -224,8 +223,8 @@ impl CongestionControl for Fast {
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
         self.reno.restart(event);
-        // A small window empties before every acknowledgement, but is still judged. After a pause, even with an
-        // unchanged cwnd, the equation waits for whole rounds.
+        // A small window empties before every acknowledgement, which must not delay the equation. After a long pause,
+        // even with an unchanged cwnd, the equation waits for whole rounds.
         if event.is_long() {
             self.halt();
         }
@@ -269,7 +268,7 @@ mod tests {
         scheme
     }
 
-    /// Runs as many rounds as the equation waits for, up to the ACK that ends the last. Returns cwnd in
+    /// Runs the rounds for which the equation waits, up to the ACK that ends the last of them. Returns cwnd in
     /// segments.
     fn period(scheme: &mut Fast) -> f64 {
         for _ in 0..=scheme.every {
@@ -290,7 +289,7 @@ mod tests {
             (200, 125.0, 230.0),  // 40 queued: (200 + 160 + 100) / 2
             (1000, 200.0, 800.0), // 500 queued: (1000 + 500 + 100) / 2
             (500, 125.0, 500.0),  // 100 queued: equilibrium
-            (20, 101.0, 40.0),    // 0.2 queued: (20 + 19.8 + 100) / 2 is more than twice the window
+            (20, 101.0, 40.0),    // 0.2 queued: (20 + 19.8 + 100) / 2 exceeds twice the window
         ] {
             near(period(&mut steady(w, mean_ms, &[])), next);
         }
@@ -299,7 +298,7 @@ mod tests {
         near(period(&mut steady(2, 1000.0, &[("alpha", 0.0)])), 2.0);
     }
 
-    /// The window holds while alpha packets, or fewer than the band above, are queued.
+    /// The window stays unchanged while at least alpha and fewer than alpha + band packets are queued.
     #[test]
     fn fast_window_holds_within_band_above_alpha() {
         for (w, next) in [(495, 495.5), (505, 505.0), (750, 750.0), (995, 995.0), (1005, 954.5)] {
@@ -311,8 +310,8 @@ mod tests {
     #[test]
     fn fast_window_law_applies_every_other_round() {
         let mut scheme = steady(200, 125.0, &[]);
-        // At a constant mean: 230 has 46 queued, (230 + 184 + 100) / 2 = 257; then (257 + 205.6 + 100) / 2 =
-        // 281.3.
+        // At a constant mean RTT a window of 230 has 46 packets queued: (230 + 184 + 100) / 2 is 257; the next step
+        // gives (257 + 205.6 + 100) / 2 = 281.3.
         for expected in [200.0, 200.0, 230.0, 230.0, 257.0, 257.0, 281.3] {
             scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
             scheme.on_ack(&ack(MSS));
@@ -330,11 +329,11 @@ mod tests {
         };
         next(200.0);
         next(230.0);
-        next(245.0); // still 200 in the samples: (230 + 160 + 100) / 2
-        next(264.5); // those of 230: (245 + 184 + 100) / 2
+        next(245.0); // samples of a window of 200: (230 + 160 + 100) / 2
+        next(264.5); // samples of a window of 230: (245 + 184 + 100) / 2
     }
 
-    /// Without a queue every acknowledged segment adds one.
+    /// Without a queue every acknowledged segment adds one segment.
     #[test]
     fn fast_without_queue_grows_one_segment_per_ack() {
         let mut scheme = steady(200, 100.7, &[]);
@@ -361,7 +360,7 @@ mod tests {
 
     /// n flows settle with alpha packets queued each.
     ///
-    /// n flows over a pipe of 400 packets: the queueing delay follows from the sum of their windows.
+    /// The n flows share a pipe of 400 packets: the queueing delay follows from the sum of their windows.
     #[test]
     fn fast_n_flows_settle_with_alpha_packets_each() {
         let mut all = [50, 350, 650, 950].map(|window| steady(window, 100.0, &[]));
@@ -376,7 +375,7 @@ mod tests {
                 }
             }
             for flow in flows.iter() {
-                // sum (1 - 400 / sum) = n alpha: the sum is 400 + 100 n, shared equally.
+                // sum (1 - 400 / sum) = n alpha, so the windows add up to 400 + 100 n packets, shared equally.
                 let (window, expected) = (flow.reno.cwnd.as_f64() / MSS as f64, 400.0 / n as f64 + 100.0);
                 assert!((window - expected).abs() < 0.5, "{n} flows: {window} is not {expected}");
             }
@@ -399,7 +398,7 @@ mod tests {
         assert_eq!(small.reno.cwnd, Bytes::new(2 * MSS));
     }
 
-    /// A timeout leaves one segment; a spurious one changes nothing.
+    /// A timeout leaves one segment; a spurious timeout changes nothing.
     #[test]
     fn fast_timeout_leaves_one_segment_unless_spurious() {
         let mut scheme = steady(200, 125.0, &[]);
@@ -434,7 +433,7 @@ mod tests {
         }
     }
 
-    /// A window of two packets, emptied by every acknowledgement, is judged like others.
+    /// The equation also applies to a window of two packets that every acknowledgement empties.
     #[test]
     fn fast_window_that_empties_every_round_is_judged() {
         let mut scheme = steady(2, 110.0, &[]);

@@ -7,7 +7,7 @@
 //! cwnd = `window` segments; pacing rate = `rate` (0: none).
 //!
 //! ## Known weaknesses
-//! It collapses a shared network. Never deploy it.
+//! Fixed causes congestion collapse in a shared network. Never deploy it.
 
 use crate::{
     Ack, CongestionControl, Control, Info, Param, Provenance, Rate, RecoveryEntered, RecoveryStyle, Scheme, Setup,

@@ -1,9 +1,9 @@
 //! # LIA: linked increases
 //!
-//! The standard coupling of multipath TCP. Every subflow halves its own cwnd; the increase is shared. alpha is chosen
-//! so that the subflows together take the share of one TCP on the best of their paths. The limit to Reno's increase
-//! keeps each subflow from harming other flows on its path. The more congested path loses more often and regains less,
-//! so traffic moves off it, but some always remains to probe it.
+//! The standard coupling of multipath TCP. A loss halves only the cwnd of its subflow; the increase is coupled. The
+//! factor alpha is chosen so that the subflows together take the share of one TCP on the best of their paths. The limit
+//! to Reno's increase protects other flows on the path of each subflow. The more congested path loses more often and
+//! regains less, so traffic moves off this path, but some always remains to probe the path.
 //!
 //! ## Control law
 //! w: cwnd of this subflow, R: its smoothed RTT, w_T: sum of all cwnds; per segment acknowledged, in
@@ -21,29 +21,29 @@
 //! With equal RTTs R cancels: alpha = max(w) / w_T.
 //!
 //! ## States
-//! Those of `newreno`.
+//! The states of `newreno`.
 //!
 //! ## Life of a flow
-//! Each subflow begins in slow start. Two equal paths then have alpha = 1/2, and each grows at a quarter of
-//! Reno's increase. If one of them becomes congested, it halves more often, and with its smaller cwnd it also
-//! gets less of the increase.
+//! Each subflow begins in slow start. Two equal paths then have alpha = 1/2, and each grows at a quarter of Reno's
+//! increase. If one of them becomes congested, its subflow halves more often, and with the smaller cwnd also gets less
+//! of the increase.
 //!
 //! ## References
 //! RFC 6356 (2011), sections 2 to 4; D. Wischik et al., Design, Implementation and Evaluation of Congestion
 //! Control for Multipath TCP, NSDI 2011; Linux `mptcp_coupled.c` (multipath-tcp/mptcp).
 //!
 //! ## Differences
-//! 1. alpha is computed from the current windows at every ACK. RFC 6356 section 4.1 allows once per window,
-//!    to save time.
-//! 2. cwnd grows in whole segments, like all of Reno here. RFC 6356 adds bytes, at least one, at every ACK.
-//! 3. An application-limited sibling counts with its cwnd. RFC 6356 section 4 would count its inflight, but
-//!    inflight at one moment does not show which subflow is application-limited.
+//! 1. alpha is computed from the current windows at every ACK. RFC 6356 section 4.1 allows computing alpha once per
+//!    window, to save time.
+//! 2. cwnd grows in whole segments, like all of Reno here. In RFC 6356 cwnd grows at every ACK, by at least one byte.
+//! 3. An application-limited sibling counts with its cwnd. RFC 6356 section 4 counts the inflight of such a subflow,
+//!    but inflight at one moment does not show which subflow is application-limited.
 //!
 //! ## Known weaknesses
 //! alpha follows the largest of several cwnds that oscillate independently: with independent losses at the same rate,
 //! two or three subflows take 9 to 19 % more than one TCP (`tests/coupled.rs`). On paths with equal loss LIA is not
-//! Pareto-optimal: it takes capacity that it does not need from other flows (the motivation for `olia`). When a bad
-//! path recovers, its small cwnd grows slowly.
+//! Pareto-optimal: it takes capacity from other flows without any gain for itself (the motivation for `olia`). When a
+//! bad path recovers, its small cwnd grows slowly.
 
 use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
 use crate::{Info, Setup, Telemetry, Value};
@@ -51,7 +51,7 @@ use crate::{Info, Setup, Telemetry, Value};
 /// LIA.
 pub type Lia = Coupled<Linked>;
 
-/// The increase of RFC 6356.
+/// Increases cwnd as RFC 6356 specifies.
 #[derive(Clone, Debug)]
 pub struct Linked;
 
@@ -89,24 +89,24 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
-    /// Alpha is that of RFC 6356 for two and three paths.
+    /// Alpha matches the formula of RFC 6356 for two and three paths.
     #[test]
     fn lia_alpha_matches_rfc_6356_for_two_and_three_paths() {
-        // Two: 10 segments at 40 ms, 20 at 100 ms. In segments and seconds:
+        // Two paths: 10 segments at 40 ms, 20 segments at 100 ms. In segments and seconds:
         //   w_T = 30, max(10 / 0.0016, 20 / 0.01) = 6 250, sum = 250 + 200 = 450.
         let two = [path(10, 40, 0), path(20, 100, 0)];
         let alpha = 30.0 * 6_250.0 / (450.0 * 450.0);
         for own in 0..2 {
             assert!(near(Linked::alpha(&mesh(own, &two)), alpha));
         }
-        // alpha / w_T = 0.0309 is less than 1/10 and 1/20.
+        // alpha / w_T = 0.0309 is less than Reno's increases, 1/10 and 1/20.
         assert!(near(growth::<Linked>(&[], 0, &two), alpha / 30.0));
         assert!(near(growth::<Linked>(&[], 1, &two), alpha / 30.0));
-        // Three, with 30 segments at 10 ms: w_T = 60, max = 300 000, sum = 450 + 3 000.
+        // A third path with 30 segments at 10 ms: w_T = 60, max = 300 000, sum = 450 + 3 000.
         let three = [path(10, 40, 0), path(20, 100, 0), path(30, 10, 0)];
         let alpha = 60.0 * 300_000.0 / (3_450.0 * 3_450.0);
         assert!(near(Linked::alpha(&mesh(2, &three)), alpha));
-        // alpha = 1.512: a large increase per window for all, but no more than Reno's 1/30 for the largest.
+        // alpha = 1.512, so alpha / w_T = 0.0252: still below Reno's 1/30 on the path with the largest window.
         assert!(near(growth::<Linked>(&[], 0, &three), alpha / 60.0));
         assert!(near(growth::<Linked>(&[], 2, &three), alpha / 60.0));
     }
@@ -114,8 +114,8 @@ mod tests {
     /// No subflow grows faster than Reno.
     #[test]
     fn lia_grows_at_most_as_reno() {
-        // A short path with a tiny window and a long one with a huge window: alpha / w_T = (w/R²) / (sum
-        // w/R)² is (2 / 1e-6) / (2 000 + 100)² = 0.4535 for both, and Reno's on the second is 1/100.
+        // A short path with a tiny window and a long one with a huge window: alpha / w_T = (w/R²) / (sum w/R)² is (2 /
+        // 1e-6) / (2 000 + 100)² = 0.4535 for both; Reno's increase on the second path is 1/100.
         let paths = [path(2, 1, 0), path(100, 1_000, 0)];
         assert!(near(growth::<Linked>(&[], 0, &paths), 2e6 / (2_100.0 * 2_100.0)));
         assert!(near(growth::<Linked>(&[], 1, &paths), 0.01));
@@ -124,7 +124,8 @@ mod tests {
     /// Equal subflows share the growth of one flow.
     #[test]
     fn lia_equal_subflows_share_growth_of_one() {
-        // Equal round-trip times and windows: alpha = w / 2w = 1/2, so each takes 4 windows for one segment.
+        // Equal round-trip times and windows: alpha = w / 2w = 1/2, so each subflow needs 4 windows of ACKs for one
+        // segment.
         let paths = [path(10, 40, 0), path(10, 40, 0)];
         assert!(near(Linked::alpha(&mesh(0, &paths)), 0.5));
         let mut scheme = avoiding::<Linked>(0, &paths);

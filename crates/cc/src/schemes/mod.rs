@@ -1,11 +1,11 @@
-//! The registry: the only list of schemes. Everything else iterates it.
+//! The registry: the only list of schemes. All other code iterates this list.
 //!
 //! To add a scheme, add a file beside this one and a line to the list below. The benchmark compares the cost
 //! of each scheme with that of the first.
 //!
-//! From a line follow the module, the variant of [`AnyScheme`] with its dispatch, the [`Entry`] with its parameters, and
-//! the page (the module documentation). Validation of scenarios, contract tests, golden rows and plot colours iterate
-//! [`ALL`].
+//! Each line generates the module, the variant of [`AnyScheme`] with its dispatch, the [`Entry`] with its parameters,
+//! and the page (the module documentation). Validation of scenarios, contract tests, golden rows and plot colours
+//! iterate [`ALL`].
 
 use alloc::boxed::Box;
 use core::ops::{Deref, DerefMut};
@@ -16,7 +16,7 @@ macro_rules! registry {
     ($($module:ident :: $Type:ident),+ $(,)?) => {
         $(mod $module; pub use $module::$Type;)+
 
-        /// Any registered scheme, or one from outside the registry. It dereferences to the scheme's events and facts.
+        /// Any scheme, registered or external. Dereferences to [`DynScheme`], the scheme's events and facts.
         #[derive(Clone, Debug)]
         #[allow(clippy::large_enum_variant)] // one per connection, and indirection would cost a cache miss per event
         pub enum AnyScheme {
@@ -46,16 +46,16 @@ macro_rules! registry {
             }
         }
 
-        // The frequent calls, dispatched statically. The control is written in place: a returned one would be copied
-        // with loads wider than the preceding stores, which stalls the processor.
+        // The frequent calls, dispatched statically. They write the control in place: a returned control would be
+        // copied with loads wider than the preceding stores, which stalls the processor.
         impl AnyScheme {
-            /// Stores the control now in force.
+            /// Stores the current control in `to`.
             #[inline]
             pub(crate) fn store_control(&self, to: &mut Control) {
                 match self { $(Self::$Type(s) => *to = s.control(),)+ Self::External(s) => *to = s.control() }
             }
 
-            /// A packet left; stores the control then in force.
+            /// Reports a sent packet to the scheme and stores the resulting control in `to`.
             #[inline]
             pub fn sent(&mut self, event: &Sent, to: &mut Control) {
                 match self {
@@ -64,7 +64,7 @@ macro_rules! registry {
                 }
             }
 
-            /// An acknowledgement was processed; stores the control then in force.
+            /// Reports a processed acknowledgement to the scheme and stores the resulting control in `to`.
             #[inline]
             pub fn acknowledged(&mut self, event: &Ack, to: &mut Control) {
                 match self {
@@ -121,21 +121,21 @@ registry! {
 pub struct Entry {
     /// Facts about the scheme.
     pub info: &'static Info,
-    /// The protocol by which it negotiates a rate with the network, if any.
+    /// The protocol by which the scheme negotiates a rate with the network, if any.
     pub rate_protocol: Option<&'static str>,
-    /// The congestion notification that it needs.
+    /// The congestion notification that the scheme needs.
     pub ecn: EcnNeed,
-    /// Whether its cwnd depends on sibling subflows, which a multipath transport passes to it.
+    /// Whether the scheme's cwnd depends on sibling subflows, whose state a multipath transport passes to the scheme.
     pub coupled: bool,
-    /// The feedback it expects from a receiver of datagrams.
+    /// The feedback that the scheme expects from a receiver of datagrams.
     pub feedback: Feedback,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,
 }
 
 impl Entry {
-    /// The entry of a scheme outside the registry. Simulators and transports run it like a registered one. It
-    /// has no page.
+    /// Creates the entry of an external scheme. Simulators and transports run such a scheme like a registered one. The
+    /// entry has no page.
     pub const fn of<S: Scheme>() -> Self {
         Self {
             info: const { &S::INFO },
@@ -148,7 +148,7 @@ impl Entry {
         }
     }
 
-    /// A scheme at the start of a connection.
+    /// Creates the scheme for a new connection.
     pub fn build(&self, setup: &Setup) -> AnyScheme {
         (self.build)(setup)
     }
@@ -165,7 +165,7 @@ pub fn module_docs(source: &'static str) -> impl Iterator<Item = &'static str> {
     source.lines().map_while(|line| line.strip_prefix("//!")).map(|line| line.strip_prefix(' ').unwrap_or(line))
 }
 
-/// The scheme of that name or alias.
+/// Finds the scheme with this name or alias.
 pub fn find(name: &str) -> Option<&'static Entry> {
     ALL.iter().find(|entry| entry.info.name == name || entry.info.aliases.contains(&name))
 }

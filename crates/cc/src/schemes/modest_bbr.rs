@@ -1,14 +1,14 @@
 //! # Modest BBR
 //!
 //! BBR that sends less when it has to retransmit. BBR ignores loss, so it keeps losing packets where the buffer is
-//! smaller than the queue it builds, and loss-based flows yield to it. After a round trip with retransmissions, Modest
-//! BBR uses less bandwidth than it measured, until its next probe.
+//! smaller than the queue that BBR builds, and loss-based flows yield to BBR. After a round trip with retransmissions,
+//! Modest BBR uses less bandwidth than it measured, until its next probe.
 //!
-//! The published rule could not be obtained. The abstract [1] states that it is based on BBR and responds to
+//! The published rule could not be obtained. The abstract [1] states that Modest BBR is based on BBR and responds to
 //! retransmissions by sending less aggressively, and that beside CUBIC the overall throughput was 7.1 % better than
-//! BBR's. Another paper's comparison [2] states that it is considerably fairer to CUBIC than BBR, but only above 1 BDP
-//! of buffer. The depth and duration of its backoff and the time of its recovery are unknown. The law below is our
-//! reconstruction: the simplest form of these statements, chosen before its first run.
+//! BBR's. Another paper's comparison [2] states that Modest BBR is considerably fairer to CUBIC than BBR, but only
+//! above 1 BDP of buffer. The depth and duration of the backoff and the time of its end are unknown. The law below is
+//! our reconstruction: the simplest rule that agrees with these statements, chosen before the first simulation.
 //!
 //! ## Control law
 //!
@@ -27,7 +27,7 @@
 //!
 //! ## States
 //!
-//! Those of BBR v1, with its gains.
+//! The states of BBR v1, with its gains.
 //!
 //! ```text
 //! Startup ──► Drain ──► ProbeBW: up (m ← 1), down, cruise × 6 ──┐
@@ -39,8 +39,7 @@
 //!
 //! 1. Y. Zhang, L. Cui, F. P. Tso, Modest BBR: Enabling Better Fairness for BBR Congestion Control, ISCC
 //!    2018, pp. 646–651: abstract only (repository.lboro.ac.uk, item 9404081).
-//! 2. The BBR-CWS paper: Electronics 2020, 9(5), 862: its highlights, where Modest BBR is one of the compared
-//!    schemes.
+//! 2. The BBR-CWS paper, Electronics 2020, 9(5), 862: the highlights, where Modest BBR is one of the compared schemes.
 //! 3. BBR v1: see `bbr`.
 //!
 //! ## Differences
@@ -50,7 +49,7 @@
 //! 1. The control law above.
 //! 2. No cwnd term for aggregated ACKs (`extra_acked` is off by default): the BBR of 2018 had none.
 //!
-//! Choices of our reconstruction, where more than one reading was possible:
+//! Choices of our reconstruction, where the sources allow more than one interpretation:
 //!
 //! 3. Cuts of several round trips multiply, and the floor bounds their product.
 //! 4. A packet counts when it is retransmitted, not when it is declared lost.
@@ -61,12 +60,13 @@
 //! ## Known weaknesses
 //!
 //! * It cannot distinguish random loss from congestion, and backs off for either.
-//! * It yields at most a quarter of the bandwidth, for the rest of the cycle. In a buffer far below 1 BDP cwnd is still
-//!   up to 1.5 BDP, so losses continue.
-//! * The cuts are reverted once in eight round trips, regardless of the number of lost packets.
+//! * It yields at most a quarter of the bandwidth, and only for the rest of the cycle. In a buffer far below 1 BDP cwnd
+//!   is still up to 1.5 BDP, so losses continue.
+//! * The next probe, one round trip in eight, reverts the cuts, regardless of the number of lost packets.
 //! * After a cut to 0.75 within the phase at gain 1.25 the flow paces at 0.94 of the bandwidth and never reaches the
 //!   inflight that ends the phase: the phase lasts until ProbeRTT, and the estimate decays. At 20 Mbit/s, 40 ms and 1
-//!   BDP two of five seeds repair Startup's losses in that phase and have 15.5 Mbit/s over 15 s, the others 19.0.
+//!   BDP flows of two of five seeds repair Startup's losses in that phase and get 15.5 Mbit/s over 15 s; the flows of
+//!   the other seeds get 19.0 Mbit/s.
 //! * All of BBR v1's weaknesses in deep buffers, where nothing is retransmitted.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_UP, Policy, State};
@@ -75,14 +75,14 @@ use crate::{Ack, Bytes, Info, Param, Provenance, Rate, RecoveryStyle, Sent, Setu
 /// Modest BBR.
 pub type ModestBbr = BbrCore<Modest>;
 
-/// Less bandwidth after retransmissions.
+/// Uses less bandwidth after retransmissions.
 #[derive(Clone, Debug)]
 pub struct Modest {
     response: f64,
     floor: f64,
     /// Bytes sent in this round trip.
     sent: Bytes,
-    /// Retransmitted bytes among them.
+    /// Retransmitted bytes among the bytes sent in this round trip.
     retransmitted: Bytes,
     /// m: the share of the measured bandwidth in use.
     share: f64,

@@ -2,7 +2,7 @@
 //!
 //! The cwnds of all subflows form one window, spread over the paths. The increase depends only on the sum, and a loss
 //! takes half of the sum from the path where it occurred. A path more congested than the others therefore loses its
-//! whole window above the floor, and all traffic leaves it: in the fluid model, this is the best use of the network.
+//! whole window above the floor, and all traffic leaves it: in the fluid model, this uses the network optimally.
 //!
 //! ## Control law
 //! w: cwnd in segments, w_T: sum of all cwnds; per segment acknowledged:
@@ -14,27 +14,27 @@
 //! On a loss w is the data in flight, as in RFC 5681.
 //!
 //! ## States
-//! Those of `newreno`.
+//! The states of `newreno`.
 //!
 //! ## Life of a flow
-//! After slow start the subflows grow by the same rule, each by w/w_T segments per round trip. The first loss on a path
-//! takes all of its cwnd if that is at most half of the total. From then on it regrows only by its few ACKs. Of two
-//! equal paths the one that loses first yields, until the other has a loss: traffic flaps between them.
+//! After slow start all subflows grow by the same rule, each by w/w_T segments per round trip. The first loss on a path
+//! takes all of its cwnd if that is at most half of the total. From then on its cwnd regrows only through its few ACKs.
+//! Of two equal paths the first to lose yields, until the other path has a loss: traffic flaps between them.
 //!
 //! ## References
-//! F. Kelly, T. Voice, Stability of end-to-end algorithms for joint routing and rate control, CCR 35(2),
-//! 2005; D. Wischik et al., NSDI 2011, section 2.3; `FULLY_COUPLED` of htsim; RFC 6356 section 5 for its
-//! flapping.
+//! F. Kelly, T. Voice, Stability of end-to-end algorithms for joint routing and rate control, CCR 35(2), 2005; D.
+//! Wischik et al., NSDI 2011, section 2.3; `FULLY_COUPLED` of htsim; RFC 6356 section 5 for the flapping.
 //!
 //! ## Differences
-//! 1. The floor of a subflow is one segment, so it still probes its path. ns-3's `Fully_Coupled` has two.
-//! 2. A comparison table in the Nodectl paper claims that it halves all subflows and ends the congested one.
-//!    That is neither the published law nor this one.
+//! 1. The floor of a subflow is one segment, so that it still probes its path. ns-3's `Fully_Coupled` has a floor of
+//!    two segments.
+//! 2. A comparison table in the Nodectl paper claims that COUPLED halves the cwnd of all subflows and terminates the
+//!    congested subflow. Neither the published law nor this scheme does that.
 //! 3. Timeouts follow Reno: ssthresh is half the data in flight, cwnd one segment.
 //!
 //! ## Known weaknesses
-//! COUPLED assumes equal RTTs: the increase per ACK is the same on all paths, so paths with short RTTs win. It rarely
-//! retries a path that it left, and uses equal paths alternately rather than together.
+//! COUPLED assumes equal RTTs: the increase per ACK is the same on all paths, so paths with short RTTs win. COUPLED
+//! rarely probes an abandoned path, and uses equal paths alternately rather than together.
 
 use crate::coupled::{self, Coupled, Mesh, Policy};
 use crate::{Bytes, Info, Param, Setup, merged_params};
@@ -42,7 +42,7 @@ use crate::{Bytes, Info, Param, Setup, merged_params};
 /// COUPLED.
 pub type MptcpCoupled = Coupled<Full>;
 
-/// Increase and decrease by the sum of windows.
+/// Increases and decreases cwnd by the sum of all windows.
 #[derive(Clone, Debug)]
 pub struct Full {
     a: f64,
@@ -93,19 +93,20 @@ mod tests {
     /// A loss takes half of the sum from the path that lost, down to one segment.
     #[test]
     fn mptcp_coupled_loss_takes_half_of_sum_from_its_path() {
-        // 60 of 100 segments: 60 - 50; 30 of 100: only the floor is left.
+        // The sum is 100 segments, so a loss takes 50. 60 - 50 = 10 remain on the first path, only the floor on the
+        // others.
         let paths = [path(60, 40, 0), path(30, 40, 0), path(10, 40, 0)];
         assert!(near(after_loss::<Full>(0, &paths), 10.0));
         assert!(near(after_loss::<Full>(1, &paths), 1.0));
         assert!(near(after_loss::<Full>(2, &paths), 1.0));
-        // Two equal ones: half of the sum is the whole window.
+        // On two equal paths, half of the sum is the whole window.
         assert!(near(after_loss::<Full>(0, &[path(40, 40, 0), path(40, 40, 0)]), 1.0));
     }
 
-    /// From one segment the window regrows with its acknowledgements.
+    /// A window near the floor regrows only through its few acknowledgements.
     #[test]
     fn mptcp_coupled_regrows_from_one_segment() {
-        // One of 51 segments, 1/51 each: 51 acknowledgements, at one or two per round trip.
+        // The sum is 50 segments, so each acknowledgement adds 1/50: 50 acknowledgements, at two per round trip.
         let mut scheme = avoiding::<Full>(0, &[path(2, 40, 0), path(48, 40, 0)]);
         assert_eq!(acks_to_next_step(&mut scheme), 50);
     }

@@ -15,17 +15,17 @@
 //! sqrt(2 a sum 1/p_r).
 //!
 //! ## States
-//! Those of `newreno`.
+//! The states of `newreno`.
 //!
 //! ## Life of a flow
-//! As `lia`'s, with the constant a in place of alpha.
+//! The life of a `lia` flow, with the constant a in place of alpha.
 //!
 //! ## References
 //! D. Wischik et al., Design, Implementation and Evaluation of Congestion Control for Multipath TCP, NSDI
 //! 2011, section 2.4; `COUPLED_INC` of htsim.
 //!
 //! ## Differences
-//! None in the control law. We identified htsim's form by the paper's description.
+//! None in the control law. htsim's code was matched to the law by the paper's description.
 //!
 //! ## Known weaknesses
 //! a is fixed. With a = 1, n subflows over one bottleneck take sqrt(n) times the share of one TCP (a = 1/n
@@ -37,7 +37,7 @@ use crate::{Info, Setup, merged_params};
 /// SEMI-COUPLED.
 pub type MptcpSemicoupled = Coupled<Half>;
 
-/// Increase by the sum of windows.
+/// Increases cwnd by the sum of all windows.
 #[derive(Clone, Debug)]
 pub struct Half {
     a: f64,
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
     use crate::coupled::testing::*;
 
-    /// The increase depends on the sum of the windows, the decrease on the subflow's window.
+    /// The increase depends on the sum of the windows, the decrease only on the subflow's window.
     #[test]
     fn mptcp_semicoupled_couples_increase_but_not_decrease() {
         let paths = [path(10, 40, 0), path(30, 100, 0)];
@@ -78,7 +78,7 @@ mod tests {
     /// No subflow grows faster than Reno, for any a.
     #[test]
     fn mptcp_semicoupled_grows_at_most_as_reno() {
-        // a = 10 with a sum of 40: the law requests 1/4 on a window of ten and gets 1/10.
+        // With a = 10 and a sum of 40 segments the law gives 1/4; Reno's limit at a window of ten is 1/10.
         let mut scheme = avoiding::<Half>(0, &[path(10, 40, 0), path(30, 40, 0)]);
         scheme.set_policy(Half { a: 10.0 });
         assert_eq!(acks_to_next_step(&mut scheme), 10);
@@ -87,7 +87,7 @@ mod tests {
     /// Windows balance inversely to the loss rates.
     #[test]
     fn mptcp_semicoupled_windows_balance_as_inverse_loss() {
-        // p = 1 % and 4 %: w_T = sqrt(2 (99 + 24)) = 15.68 segments, w = 2 x 99 / w_T and 2 x 24 / w_T.
+        // p = 1 % and 4 %: w_T = sqrt(2 (99 + 24)) = 15.68 segments, and the windows are 2 x 99 / w_T and 2 x 24 / w_T.
         let losses = [0.01, 0.04];
         let odds = losses.map(|p| (1.0 - p) / p);
         let total = libm::sqrt(2.0 * (odds[0] + odds[1]));

@@ -1,13 +1,13 @@
 //! # NewReno
 //!
 //! The Internet's standard for decades, and the reference for fairness. cwnd grows by one segment per round trip until
-//! a packet is lost, then halves. The windows of all flows add up to about the capacity of the path. Of two flows the
-//! larger one loses more at each halving, so they converge. The transport detects and repairs losses (NewReno's partial
-//! ACKs, SACK, RACK). This scheme sets cwnd only.
+//! a packet is lost, then halves. The windows of all flows add up to about the capacity of the path. Of two flows, the
+//! flow with the larger cwnd loses more at each halving, so both converge. The transport detects and repairs losses
+//! (NewReno's partial ACKs, SACK, RACK). This scheme sets cwnd only.
 //!
 //! ## Control law
-//! W: cwnd; A: bytes newly acknowledged; S: segment size; F: data outstanding when congestion is detected
-//! (all in bytes).
+//! W: cwnd; A: bytes newly acknowledged; S: segment size; F: data outstanding when congestion is detected (with
+//! `reduction_from = "cwnd"`, as in Linux, cwnd); all in bytes.
 //!
 //! ```text
 //! slow start   W < ssthresh     W += A                            per ACK (`abc` off: min(A, S))
@@ -18,11 +18,11 @@
 //! mark, `abe` on                0.8 F instead of F/2
 //! idle for longer than the RTO  W = min(W, initial window)
 //! ```
-//! With `units = segments` (Linux) W, ssthresh, and A are whole segments: F/2 is rounded down, a short packet counts as
-//! a segment. With `units = bytes` (RFC 5681) all are bytes, and a halving keeps fractions of a segment, which raise
-//! cwnd by up to half a segment per loss. cwnd grows only while it limits the sender, and not during fast recovery.
-//! Under random loss with probability p, W is about S sqrt(3 / (2 b p)), where b is the number of segments per counted
-//! ACK (1 with `abc`).
+//! With `units = segments` (Linux) W, ssthresh, and A are whole segments: F/2 is rounded down, and a short packet
+//! counts as a segment. With `units = bytes` (RFC 5681) all three are in bytes, and a halving keeps fractions of a
+//! segment, so cwnd is larger by up to half a segment per loss. cwnd grows only while it limits the sender, and not
+//! during fast recovery. Under random loss with probability p, W is about S sqrt(3 / (2 b p)), where b is the number of
+//! segments per counted ACK (1 with `abc`).
 //!
 //! ## States
 //! ```text
@@ -48,7 +48,7 @@
 //! 2. With `abc` off, one ACK counts as one segment in avoidance, regardless of how much it acknowledges (the
 //!    form most analyses use), and as at most one segment in slow start. With delayed ACKs cwnd then grows
 //!    half as fast.
-//! 3. Entering recovery never raises cwnd: below two segments it stays, although ssthresh is two.
+//! 3. Entering recovery never raises cwnd: a cwnd below two segments stays unchanged, although ssthresh is two.
 //! 4. The transport counts what is in flight, so cwnd is not deflated on partial ACKs (RFC 6582).
 //! 5. A spurious reduction is undone in full, as in Linux. RFC 5681 defines no undo.
 //!
@@ -155,7 +155,8 @@ mod tests {
         assert_eq!(window(&acks), 12 * MSS);
     }
 
-    /// Windows are whole segments, as in Linux: half of an odd window is rounded down, a short packet counts as one.
+    /// Windows are whole segments, as in Linux: half of an odd window is rounded down, and a short packet counts as a
+    /// segment.
     #[test]
     fn newreno_counts_whole_segments_or_bytes() {
         for (units, half, grown) in [(0.0, 20 * MSS, 11 * MSS), (1.0, 41 * MSS / 2, 10 * MSS + 300)] {
@@ -165,7 +166,7 @@ mod tests {
             let mut short = NewReno::with(&[("units", units)]);
             short.on_ack(&ack(300));
             assert_eq!(window(&short), grown);
-            // Three idle timeouts: an eighth of 41 segments is 5.125, of 90 11.25.
+            // Three RTOs of idle time: an eighth of 90 segments is 11.25.
             let mut idle = avoiding(90, &[("units", units)]);
             idle.on_idle_restart(&IdleRestart { rule: IdleRule::Linux, ..testing::idle(601, 200) });
             assert_eq!(window(&idle), if units == 0.0 { 11 * MSS } else { 45 * MSS / 4 });
@@ -175,7 +176,7 @@ mod tests {
     /// Congestion avoidance adds one segment per window of bytes, or per window of acknowledgements.
     #[test]
     fn newreno_avoidance_adds_one_segment_per_window() {
-        // Ten segments: five ACKs of two segments are one window of bytes and half a window of ACKs.
+        // cwnd is ten segments: five ACKs of two segments are one window of bytes and half a window of ACKs.
         let mut bytes = avoiding(10, &[]);
         let mut acks = avoiding(10, &[("abc", 0.0)]);
         for n in 1..=10 {
@@ -189,7 +190,7 @@ mod tests {
                 _ => {}
             }
         }
-        // After 20 segments in all, 20 - 10 = 10 of the 11 needed for the next step are counted.
+        // Of 20 acknowledged segments the first step used 10; the other 10 of the 11 for the next step are counted.
         assert_eq!(window(&bytes), 11 * MSS);
         bytes.on_ack(&ack(MSS));
         assert_eq!(window(&bytes), 12 * MSS);
@@ -200,9 +201,9 @@ mod tests {
     fn newreno_bytes_beyond_ssthresh_count_in_avoidance() {
         let mut scheme = NewReno::with(&[]);
         scheme.reno.ssthresh = Bytes::new(11 * MSS);
-        scheme.on_ack(&ack(4 * MSS)); // 1 to the threshold, 3 of credit
+        scheme.on_ack(&ack(4 * MSS)); // 1 segment up to ssthresh, 3 of credit
         assert_eq!(window(&scheme), 11 * MSS);
-        scheme.on_ack(&ack(8 * MSS)); // 3 + 8 = 11, a window
+        scheme.on_ack(&ack(8 * MSS)); // credit of 3 + 8 = 11 segments, one window
         assert_eq!(window(&scheme), 12 * MSS);
     }
 
@@ -269,7 +270,7 @@ mod tests {
         assert_eq!(window(&scheme), 10 * MSS);
     }
 
-    /// With pacing, the rate is a fifth more than the window per round trip.
+    /// With pacing, the rate is 1.2 windows per round trip.
     #[test]
     fn newreno_paced_uses_1_2_windows_per_round_trip() {
         let mut scheme = avoiding(10, &[("paced", 1.0)]);

@@ -1,17 +1,17 @@
 //! # Nodectl: negotiated rate
 //!
 //! Before its first data the sender requests a rate from the nodes on the path. It then sends at exactly the granted
-//! rate, until a node reduces it or another negotiation grants more. It neither probes nor reacts to loss. The
-//! transport exchanges the messages. The router algorithm `nodectl` on the links does the work.
+//! rate, until a node reduces this rate or another negotiation grants more. The sender neither probes nor reacts to
+//! loss. The transport exchanges the messages. The router algorithm `nodectl` on the links does the work.
 //!
 //! ## Control law
-//! Let R be the granted rate, in payload bytes per second (the transport subtracts the headers: a packet on
-//! the wire is followed by a gap of its whole size divided by the granted rate).
+//! Let R be the granted rate, in payload bytes per second (the transport subtracts the headers: on the wire, packets
+//! are apart by their whole size divided by the granted rate).
 //!
 //! * pacing rate = R, at least `min_rate` packets per second
-//! * cwnd = `window_gain` · R · srtt, at least four segments: it bounds the loss if the network fails.
-//! * Without a granted rate: cwnd and pacing of CUBIC, which restarts.
-//! * Requests are for at most `line_rate`. A grant above it is therefore invalid: ignored, and counted.
+//! * cwnd = `window_gain` · R · srtt, at least four segments: this cwnd bounds the loss if the network fails.
+//! * Without a granted rate, CUBIC sets cwnd and pacing; after a withdrawal CUBIC restarts.
+//! * Requests are for at most `line_rate`. A grant above `line_rate` is therefore invalid; it is ignored and counted.
 //!
 //! Loss and marks change nothing while a rate is granted.
 //!
@@ -21,10 +21,10 @@
 //! ```
 //!
 //! ## Life of a flow
-//! The transport sends a request after the handshake and holds data back until the answer, one round trip later. It
-//! gives up after four requests without an answer, each with twice the timeout of the previous one, or when the answer
-//! shows that no node on the path supports the protocol. Data then flows under CUBIC. After a failed negotiation the
-//! transport retries from time to time.
+//! The transport sends a request after the handshake and sends no data until the answer arrives, one round trip later.
+//! The negotiation fails after four requests without an answer, each with twice the timeout of the previous request, or
+//! when the answer shows that no node on the path supports the protocol. Data then flows under CUBIC. After a failed
+//! negotiation the transport retries from time to time.
 //!
 //! ## References
 //! H. Liu, H. Ni, R. Han, 'A Transmission Rate Control Method for Active Congestion Reduction Based on
@@ -33,15 +33,16 @@
 //! ## Differences
 //! 1. The paper does not cover networks where no node answers. Here the flow falls back to CUBIC, but without
 //!    proportional rate reduction: the cwnd is enforced unchanged.
-//! 2. The paper paces and mentions no window. Here a cwnd bounds the loss.
-//! 3. Invalid rates are ignored and counted, here and in the transport, which refuses a grant above its request. A
-//!    `line_rate` of 1 Tbit/s, the default, means no limit. The transport signals a withdrawn rate as a rate of zero.
-//!    The minimum rate keeps a flow from stalling when it is granted less than one packet per second.
+//! 2. The paper specifies pacing and no window. Here a cwnd bounds the loss.
+//! 3. Invalid rates are ignored and counted, here and in the transport, which rejects a grant above its request. A
+//!    `line_rate` of 1 Tbit/s, the default, means no limit. The transport signals a withdrawal as `Advice::Withdrawn`;
+//!    a rate of zero is invalid. The minimum rate keeps a flow from stalling when it is granted less than one packet
+//!    per second.
 //!
 //! ## Known weaknesses
-//! A flow keeps its granted rate regardless of loss: if the nodes fail, or the path changes to one without a
-//! negotiation, the flow overruns the path until the flow ends. Beside traffic that does not negotiate, it takes its
-//! full granted rate.
+//! A flow keeps its granted rate regardless of loss: if the nodes fail, or the route changes to a path without a
+//! negotiated rate, the flow overloads the path until the flow ends. Beside traffic that does not negotiate, it takes
+//! its full granted rate.
 
 use super::Cubic;
 use crate::advised::{Bounds, NO_LINE};
@@ -51,13 +52,13 @@ use crate::{
     Value,
 };
 
-/// The sender's side of Nodectl.
+/// The sender of Nodectl.
 #[derive(Clone, Debug)]
 pub struct Nodectl {
     /// The control while a rate is granted.
     control: Control,
     granted: bool,
-    /// In control without a grant.
+    /// Controls the flow while no rate is granted.
     own: Cubic,
     /// The initial state of `own`.
     fresh: Cubic,
@@ -67,7 +68,7 @@ pub struct Nodectl {
 }
 
 impl Nodectl {
-    /// Sets cwnd for the granted rate. Before the first RTT sample it stays at the initial window.
+    /// Sets cwnd for the granted rate. Before the first RTT sample cwnd stays at the initial window.
     #[inline]
     fn set_cwnd(&mut self) {
         if let Some(rate) = self.control.pacing_rate
@@ -221,7 +222,7 @@ mod tests {
     fn nodectl_sends_at_granted_rate_despite_loss() {
         let mut scheme = Nodectl::with(&[]);
         scheme.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
-        // Twice 1 MB/s for 40 ms.
+        // cwnd: twice 1 MB/s for 40 ms.
         let granted = advised(&mut scheme, rate(1_000_000));
         let expected = (Bytes::new(80_000), Some(Rate::from_bytes_per_sec(1_000_000)), Bytes::new(1000));
         assert_eq!((granted.cwnd, granted.pacing_rate, granted.burst), expected);
@@ -235,7 +236,7 @@ mod tests {
         assert_eq!(lower.cwnd, Bytes::new(60_000));
     }
 
-    /// Invalid grants are counted and ignored; the last valid one stays in force.
+    /// Invalid grants are counted and ignored; the last valid grant remains in force.
     #[test]
     fn nodectl_invalid_grant_is_counted_and_last_one_kept() {
         let mut scheme = Nodectl::with(&[("line_rate", 80.0)]);

@@ -1,9 +1,9 @@
 //! # OLIA: opportunistic linked increases
 //!
-//! `lia` shares the load in proportion to the quality of paths and so takes capacity on bad paths that others
-//! could use better. OLIA's first term alone would be optimal, but would flap between equal paths. Its second
-//! term moves cwnd from the subflows with the largest windows to those on the best paths with smaller ones,
-//! and so keeps traffic on all of the best paths.
+//! `lia` shares the load in proportion to the quality of paths and so takes capacity on bad paths that others could use
+//! better. OLIA's first term alone would be optimal, but traffic would flap between equal paths. Its second term moves
+//! cwnd from the subflows with the largest windows to subflows with smaller windows on the best paths, and so keeps
+//! traffic on all of the best paths.
 //!
 //! ## Control law
 //! w: cwnd in segments, R: smoothed RTT, n: participating subflows; per segment acknowledged:
@@ -27,12 +27,12 @@
 //! Where a is negative, cwnd may shrink in avoidance, by one segment at a time and down to one.
 //!
 //! ## States
-//! Those of `newreno`.
+//! The states of `newreno`.
 //!
 //! ## Life of a flow
-//! On equal paths a is zero whenever all best paths have the same cwnd; otherwise it restores the paths with a smaller
-//! cwnd. On a bad path only the first term remains, and it falls with the square of the path's share: little more than
-//! a probe is left.
+//! On equal paths a is zero whenever all best paths have the same cwnd; otherwise it raises the smaller cwnds of the
+//! best paths. On a bad path only the first term remains, and this term falls with the square of the path's share:
+//! little more than a probe is left.
 //!
 //! ## References
 //! R. Khalili, N. Gast, M. Popovic, J.-Y. Le Boudec, MPTCP is not Pareto-Optimal: Performance Issues and a
@@ -40,14 +40,14 @@
 //! (multipath-tcp/mptcp).
 //!
 //! ## Differences
-//! 1. M compares windows in whole segments, as Linux counts them. Otherwise they would never be equal.
-//! 2. The increase never exceeds Reno's. On a path of B \ M the sum of both terms could.
-//! 3. Growth credit left after a step is kept. Linux drops it.
-//! 4. n counts established subflows with an RTT sample. Linux counts all established ones.
+//! 1. M compares windows in whole segments, as Linux counts them. Exact windows would never be equal.
+//! 2. The increase never exceeds Reno's. On a path of B \ M the sum of both terms could exceed it.
+//! 3. Growth credit left after a step is kept. Linux discards it.
+//! 4. n counts established subflows with an RTT sample. Linux counts all established subflows.
 //!
 //! ## Known weaknesses
-//! The set B compares measured values for equality, so of two similar paths usually only one is best, and each loss
-//! changes which one. OLIA leaves congested paths nearly empty, and is slow to notice that one has recovered.
+//! The set B compares measured values for equality, so of two similar paths usually only one is in B, and each loss
+//! changes which one. OLIA leaves congested paths nearly empty, and is slow to detect that such a path has recovered.
 
 use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
 use crate::{Info, Setup, Telemetry, Value};
@@ -55,7 +55,7 @@ use crate::{Info, Setup, Telemetry, Value};
 /// OLIA.
 pub type Olia = Coupled<Opportunistic>;
 
-/// The two terms of the increase.
+/// Increases cwnd by the sum of both terms.
 #[derive(Clone, Debug)]
 pub struct Opportunistic;
 
@@ -89,7 +89,7 @@ fn quality(peer: &Peer) -> f64 {
 }
 
 impl Opportunistic {
-    /// a of this path.
+    /// The value of a on this path.
     fn shift(mesh: &Mesh) -> f64 {
         let sets = Sets::new(mesh);
         let n = mesh.peers().len() as f64;
@@ -139,13 +139,13 @@ mod tests {
         core::array::from_fn(|own| Opportunistic::shift(&mesh(own, &paths)))
     }
 
-    /// Window moves from the largest to the best path.
+    /// cwnd moves from the path with the largest cwnd to the best path.
     #[test]
     fn olia_moves_window_from_largest_to_best_path() {
-        // l / R²: 400 / 40², 900 / 40², 100 / 40²: B is the second, M the first; the third is in neither.
+        // l / R² is 400 / 40², 900 / 40² and 100 / 40²: the second path is in B, the first in M, the third in neither.
         assert_eq!(shifts([path(20, 40, 400), path(10, 40, 900), path(5, 40, 100)]), [-1.0 / 3.0, 1.0 / 3.0, 0.0]);
-        // Two are best, with 900 / 40² = 3 600 / 80²: each gets a half of 1/n; two are largest: each gives a
-        // half.
+        // Two paths are best, with 900 / 40² = 3 600 / 80²: each gains half of 1/n. Two paths have the largest cwnd:
+        // each loses half of 1/n.
         let four = [path(20, 40, 400), path(10, 40, 900), path(10, 80, 3_600), path(20, 100, 50)];
         assert_eq!(shifts(four), [-1.0 / 8.0, 1.0 / 8.0, 1.0 / 8.0, -1.0 / 8.0]);
     }
@@ -155,7 +155,7 @@ mod tests {
     fn olia_moves_nothing_if_best_paths_are_largest() {
         assert_eq!(shifts([path(20, 40, 900), path(10, 40, 400)]), [0.0, 0.0]);
         assert_eq!(shifts([path(20, 40, 900), path(20, 40, 900)]), [0.0, 0.0]);
-        // Fractions of segments do not count: twenty and a half are twenty.
+        // Fractions of segments do not count: 20.5 segments equal 20.
         let uneven = PathView { cwnd: Bytes::new(20_500), ..path(20, 40, 900) };
         assert_eq!(shifts([uneven, path(20, 40, 900)]), [0.0, 0.0]);
     }
@@ -170,14 +170,13 @@ mod tests {
     /// The increase has both terms and does not exceed Reno's.
     #[test]
     fn olia_increase_has_both_terms_and_at_most_renos() {
-        // 20 segments at 40 ms, 10 at 100 ms, rates 500 and 100 segments per second; B is the second, M the
-        // first.
+        // 20 segments at 40 ms and 10 at 100 ms: 500 and 100 segments per second. The second path is in B, the first in
+        // M.
         let paths = [path(20, 40, 100), path(10, 100, 5_000)];
         let sum = 600.0 * 600.0;
         assert!(near(growth::<Opportunistic>(&[], 0, &paths), 20.0 / 0.0016 / sum - 0.5 / 20.0));
         assert!(near(growth::<Opportunistic>(&[], 1, &paths), 10.0 / 0.01 / sum + 0.5 / 10.0));
-        // 10 segments at 10 ms beside 20 at 400 ms: (1 000 / 1 050)² + 1/2 exceeds 1, so Reno's 1/10 is
-        // given.
+        // 10 segments at 10 ms beside 20 at 400 ms: (1 000 / 1 050)² + 1/2 exceeds 1, so the increase is Reno's 1/10.
         let short = [path(10, 10, 500), path(20, 400, 500)];
         assert!(growth::<Opportunistic>(&[], 0, &short) > 0.1);
         assert_eq!(acks_to_next_step(&mut avoiding::<Opportunistic>(0, &short)), 10);
@@ -186,8 +185,8 @@ mod tests {
     /// The largest window may shrink, and a loss halves it, down to whole segments.
     #[test]
     fn olia_largest_window_may_shrink_and_loss_halves_it() {
-        // 20 of 40 segments at equal round-trip times: the first term is 1/4 of 1/w, a = -1/2: minus a
-        // quarter of 1/w.
+        // 20 and 19 segments at equal round-trip times: the first term is about 1/4 of 1/w and a = -1/2, so the sum is
+        // about minus a quarter of 1/w.
         let mut paths = [path(20, 40, 100), path(19, 40, 5_000)];
         let growth = 400.0 / (39.0 * 39.0) - 0.5;
         let mut scheme = avoiding::<Opportunistic>(0, &paths);

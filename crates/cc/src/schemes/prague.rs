@@ -2,8 +2,8 @@
 //!
 //! DCTCP adapted to the Internet, and the sender for which L4S queues are designed. Prague sets ECT(1), so a dual queue
 //! puts it into the queue with low delay. Like DCTCP it responds to the averaged share of marks, so a shallow queue
-//! never runs empty. It paces, so it builds no queue of its own. It keeps growing while it cuts. Flows with short RTTs
-//! behave as if their RTT were 25 ms, so they do not crowd out others. It responds to loss as Reno does.
+//! never runs empty. It paces, so that bursts build no queue. Its cwnd also grows right after a cut. Flows with short
+//! RTTs behave as if their RTT were 25 ms, so they do not crowd out other flows. Prague responds to loss as Reno does.
 //!
 //! ## Control law
 //! W: cwnd, A: bytes newly delivered, M: the marked bytes among them, S: segment size (all in bytes); R:
@@ -16,13 +16,13 @@
 //! marks, once per V              W = max(W (1 - alpha / 2), 2 S);  ssthresh = W
 //! slow start   W < ssthresh      W += A - M
 //! avoidance                      W += (A - M) S / W  min(R / R0, 1)^2       also right after a cut
-//! loss                           ssthresh = max(F / 2, 2 S);  W = min(W, ssthresh)       F: data outstanding
+//! loss                           ssthresh = max(F / 2, 2 S);  W = min(W, ssthresh)       F: as for NewReno
 //! timeout                        same ssthresh, once per run of timeouts;  W = S
 //! idle for longer than the RTO   W = min(W, initial window)
 //! pacing                         W / R,  2 W / R while W < ssthresh / 2;  bursts of at most 1/4096 s
 //! ```
-//! In slow start, and until `rtt_transition` round trips of avoidance have passed, R0 is zero: a new flow
-//! converges as fast as DCTCP. Under marks with probability p the rate is about 2 S (1 - p) / (p V).
+//! In slow start, and until `rtt_transition` round trips of avoidance have passed, R0 is zero: a new flow converges as
+//! fast as DCTCP. With a mark probability p the rate is about 2 S (1 - p) / (p V).
 //!
 //! ## States
 //! ```text
@@ -36,16 +36,15 @@
 //! Marks do not change the state: cwnd is cut and keeps growing.
 //!
 //! ## References
-//! K. De Schepper, O. Tilmans, B. Briscoe: Linux `tcp_prague.c`, version 0.6, of the L4S team's kernel: the
-//! source of the control law. draft-briscoe-iccrg-prague-congestion-control-04 (2024) describes the scheme;
-//! its text was not available. RFC 9331 (2023), section 4, for the duties of an L4S sender; RFC 8257 for the
-//! core.
+//! K. De Schepper, O. Tilmans, B. Briscoe: Linux `tcp_prague.c`, version 0.6, of the L4S team's kernel: the source of
+//! the control law. draft-briscoe-iccrg-prague-congestion-control-04 (2024) describes the scheme; the text of the draft
+//! was not available. RFC 9331 (2023), section 4, for the duties of an L4S sender; RFC 8257 for the core.
 //!
 //! ## Differences
-//! 1. Queues that also mark classic traffic are not detected; the reference code disables this detection by default
-//!    too. In such a queue Prague takes most of the rate.
-//! 2. Cuts are V apart by the clock. The code lets a cut begin only when the kernel enters its window reduction (CWR)
-//!    state, so with an RTT just below R0 a cut may wait for nearly 2 R.
+//! 1. Queues that also mark classic traffic are not detected; the reference code also disables this detection by
+//!    default. In such a queue Prague takes most of the rate.
+//! 2. Cuts are V apart in time. In the code a cut begins only when the kernel enters its window reduction (CWR) state,
+//!    so with an RTT just below R0 a cut may wait for nearly 2 R.
 //! 3. The share of marks comes from ACKs that report changes of marking at once (RFC 8257 section 3.2), not from the
 //!    counters of Accurate ECN.
 //! 4. Marks do not reduce cwnd below two segments, as in the code. RFC 9331 requires a smaller cwnd where two segments
@@ -54,10 +53,10 @@
 //! 6. Of the code's three forms of RTT independence, this is the default (rate).
 //!
 //! ## Known weaknesses
-//! Prague depends on the queue: in a classic queue that marks, it starves others; in a drop-tail queue it is a paced
-//! Reno. At the first marks alpha is 1, so slow start ends with half of cwnd, and the following growth by one segment
-//! per round trip is slow. A repeated SYN no longer requests ECN: a flow whose first SYN is lost is a paced Reno for
-//! its whole lifetime, in the classic queue of a DualPI2.
+//! Prague depends on the queue: in a classic queue that marks, it starves other flows; in a drop-tail queue it is a
+//! paced Reno. At the first marks alpha is 1, so slow start ends with half of cwnd, and the following growth by one
+//! segment per round trip is slow. A retransmitted SYN no longer requests ECN: a flow whose first SYN is lost is a
+//! paced Reno flow for its whole lifetime, in the classic queue of a DualPI2.
 
 use super::dctcp::MarkShare;
 use crate::window_pacing::LEAST_RTT;
@@ -78,7 +77,7 @@ pub struct Prague {
     reference: Nanos,
     /// Round trips of avoidance before the reference RTT applies.
     transition: u64,
-    /// In bytes; growth is by fractions of one.
+    /// cwnd in bytes; it grows by fractions of a byte.
     cwnd: f64,
     ssthresh: f64,
     share: MarkShare,
@@ -100,7 +99,7 @@ impl Prague {
         self.cwnd < self.ssthresh
     }
 
-    /// The reference RTT; zero until it applies.
+    /// The reference RTT; zero in slow start and before the transition is over.
     fn reference(&self) -> Nanos {
         if self.in_slow_start() || self.rounds < self.transition { Nanos::ZERO } else { self.reference }
     }
@@ -109,7 +108,7 @@ impl Prague {
         2.0 * self.mss.as_f64()
     }
 
-    /// Counts marks, and updates alpha once per V.
+    /// Counts marks and updates alpha once per V.
     fn observe(&mut self, event: &Ack) {
         self.share.count(event);
         self.marked_before |= !event.ce.is_zero();
@@ -297,14 +296,14 @@ mod tests {
 
     const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-    /// A scheme in avoidance with forty segments, at a round-trip time of 10 ms.
+    /// A scheme in avoidance with a cwnd of forty segments, at a round-trip time of 10 ms.
     fn avoiding(overrides: &[(&str, f64)]) -> Prague {
         let mut scheme = Prague::with(overrides);
         (scheme.cwnd, scheme.ssthresh, scheme.srtt) = (40_000.0, 40_000.0, Some(MS(10)));
         scheme
     }
 
-    /// `n` segments are delivered at `ms`, `marked` of them with a mark.
+    /// An ACK that delivers `n` segments at `ms`, `marked` of them with a mark.
     fn delivered(ms: u64, n: u64, marked: u64) -> Ack {
         Ack { now: MS(ms), srtt: Some(MS(10)), ce: Bytes::new(marked * MSS), ..ack(n * MSS) }
     }
@@ -329,7 +328,7 @@ mod tests {
         close(scaled.cwnd, 40_016.0);
     }
 
-    /// The window is cut once per virtual round trip and grows meanwhile.
+    /// The window is cut at most once per virtual round trip and grows between cuts.
     #[test]
     fn prague_window_is_cut_once_per_virtual_rtt() {
         let mut scheme = avoiding(&[("rtt_transition", 0.0), ("alpha_init", 0.5)]);
@@ -344,7 +343,7 @@ mod tests {
         close(scheme.cwnd, 0.75 * before);
     }
 
-    /// Alpha waits for the first mark, then follows once per virtual round trip.
+    /// Alpha stays at one until the first mark, and is then updated once per virtual round trip.
     #[test]
     fn prague_alpha_follows_marks_once_per_virtual_rtt() {
         let mut scheme = avoiding(&[("rtt_transition", 0.0)]);
@@ -353,7 +352,7 @@ mod tests {
         close(scheme.share.alpha(), 1.0);
         scheme.on_ack(&at(40, 8, 2));
         close(scheme.share.alpha(), 1.0);
-        // 2 of 16 since 30 ms, at the first acknowledgement 25 ms later.
+        // 2 of the 16 segments since 30 ms are marked; the update happens at the first acknowledgement 25 ms later.
         scheme.on_ack(&Ack { round_start: false, ..delivered(55, 8, 0) });
         close(scheme.share.alpha(), 15.0 / 16.0 + 2.0 / 16.0 / 16.0);
     }

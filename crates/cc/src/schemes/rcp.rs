@@ -5,14 +5,15 @@
 //! work.
 //!
 //! ## Control law
-//! Let R be the advised rate, in payload bytes per second (the transport subtracts the headers: a packet on
-//! the wire is followed by a gap of its whole size divided by the router's rate).
+//! Let R be the advised rate, in payload bytes per second (the transport subtracts the headers: on the wire, packets
+//! are apart by their whole size divided by the router's rate).
 //!
 //! * pacing rate = R, at least `min_rate` packets per second
-//! * cwnd = `window_gain` · R · srtt, at least four segments: it only stops a sender whose ACKs have ceased.
-//! * Before the first advice: the initial window, not paced.
+//! * cwnd = `window_gain` · R · srtt, at least four segments: this cwnd only stops a sender whose ACKs have ceased.
+//! * Before the first advice, cwnd is the initial window, without pacing.
 //! * Every packet requests `line_rate`, the desired rate of the papers; routers only lower it. Advice of zero or above
-//!   `line_rate` therefore cannot come from a router: it is ignored and counted, and the last rate stays in force.
+//!   `line_rate` therefore cannot come from a router: such advice is ignored and counted, and the last rate remains in
+//!   force.
 //!
 //! Loss and marks change nothing.
 //!
@@ -20,30 +21,29 @@
 //! None.
 //!
 //! ## Life of a flow
-//! The SYN brings back the first rate. The first window is already sent at that rate, and one round trip later the flow
+//! The SYN brings back the first rate. The flow sends its first window at that rate, and one round trip later the flow
 //! has the same rate as all others. Short flows end before slow start would build a queue.
 //!
 //! ## References
 //! * Dukkipati, Kobayashi, Zhang-Shen, McKeown, 'Processor sharing flows in the Internet', IWQoS 2005.
-//! * The authors' agents for ns-2 (`rcp-host.cc`), as kept in `victorkp/rcp-ns2-result-reproduction`.
+//! * The authors' agents for ns-2 (`rcp-host.cc`), as preserved in `victorkp/rcp-ns2-result-reproduction`.
 //!
 //! ## Differences
 //! 1. RCP runs on TCP: handshake, loss repair and ACKs are TCP's. RCP's fields add 12 bytes to TCP's header
 //!    (two rates, round-trip time, type and spare bits), where the ns-2 agents count 40 bytes for everything.
-//! 2. The ns-2 agents send extra packets to request a rate when there is less than one data packet per round trip. Here
-//!    a flow that resumes sends at its previous rate and gets a new one after a round trip.
-//! 3. The ns-2 agents have no cwnd. Here one bounds the loss if the network fails.
+//! 2. The ns-2 agents send extra packets to request a rate when a flow sends less than one data packet per round trip.
+//!    Here a flow that resumes sends at its previous rate and gets a new rate after a round trip.
+//! 3. The ns-2 agents have no cwnd. Here a cwnd bounds the loss if the network fails.
 //! 4. Ignored advice is counted. The minimum rate keeps a flow from stalling when a router advises less than
 //!    one packet per second.
 //! 5. The desired rate travels as a 32-bit float, rounded down, so that its echo does not exceed `line_rate`.
-//! 6. A `line_rate` of 1 Tbit/s, the default, means no limit: packets request without stating a rate, and an echo
+//! 6. A `line_rate` of 1 Tbit/s, the default, means no limit: packets carry a request without a rate, and an echo
 //!    without a rate shows that no router on the path runs `rcp`.
 //!
 //! ## Known weaknesses
-//! RCP trusts any advice within its line rate, and keeps the last rate when routers stop answering. If the
-//! narrowest link of a path does not run `rcp`, the flow overruns it permanently. If `line_rate` is set and
-//! no router runs `rcp`, the requested rate returns unchanged, and the flow sends at it regardless of
-//! congestion.
+//! RCP trusts any advice within its line rate, and keeps the last rate when routers stop answering. If the narrowest
+//! link of a path does not run `rcp`, the flow overloads that link permanently. If `line_rate` is set and no router
+//! runs `rcp`, the requested rate returns unchanged, and the flow sends at this rate regardless of congestion.
 
 use crate::advised::{Bounds, NO_LINE};
 use crate::{
@@ -51,7 +51,7 @@ use crate::{
     RecoveryStyle, Scheme, Setup, Telemetry, Timeout, Value,
 };
 
-/// The sender's side of RCP.
+/// The sender of RCP.
 #[derive(Clone, Debug)]
 pub struct Rcp {
     control: Control,
@@ -149,18 +149,18 @@ mod tests {
             assert_eq!(advised(&mut rcp, nothing), start);
         }
         rcp.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
-        // Twice 1 MB/s for 40 ms.
+        // cwnd: twice 1 MB/s for 40 ms.
         let rate = Rate::from_bytes_per_sec(1_000_000);
         let control = advised(&mut rcp, Advice::Rate(rate));
         assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(rate)));
-        // Advice above the line rate is invalid; 80 Mbit/s itself is valid.
+        // Advice above the line rate is invalid; the line rate of 80 Mbit/s is valid.
         for more in [10_000_001, u64::MAX] {
             assert_eq!(advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(more))), control);
         }
         assert_eq!(rcp.ignored, 5);
         let most = advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(10_000_000)));
         assert_eq!(most.pacing_rate, Some(Rate::from_bytes_per_sec(10_000_000)));
-        // One packet per second and four segments at least.
+        // The minimum is one packet per second and a cwnd of four segments.
         let least = advised(&mut rcp, Advice::Rate(Rate::from_bytes_per_sec(1)));
         assert_eq!(least.pacing_rate, Some(Rate::from_bytes_per_sec(1000)));
         assert_eq!(least.cwnd, Bytes::new(4_000));

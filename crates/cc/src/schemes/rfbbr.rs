@@ -3,11 +3,11 @@
 //! BBR with a cwnd gain that depends on the state of the queue. BBR's inflight beyond one BDP waits in the queue and
 //! grows with the flow's RTT, so flows with long RTTs win. RFBBR removes this excess as the queue fills.
 //!
-//! The published rule could not be obtained. One line of another paper's comparison [2] is known: it improves RTT
-//! fairness by setting the congestion window differently according to the state of the queue. The states, their tests
-//! and their cwnd are unknown. The law below is our reconstruction, chosen for faithfulness to that line and not by its
-//! score: three states, distinguished by the only signs of a queue that a sender observes, and the smallest change of
-//! BBR that gives each state its own cwnd.
+//! The published rule could not be obtained. One line of another paper's comparison [2] is known: RFBBR improves RTT
+//! fairness by setting the congestion window differently according to the state of the queue. The states, the
+//! conditions for them and their cwnd are unknown. The law below is our reconstruction, chosen for faithfulness to that
+//! line and not by its score: three states, distinguished by the only signs of a queue that a sender observes, and the
+//! smallest change of BBR that gives each state its own cwnd.
 //!
 //! ## Control law
 //!
@@ -27,7 +27,7 @@
 //!
 //! ## States
 //!
-//! Those of BBR v1, with its pacing gains. In ProbeBW, also the state of the queue:
+//! The states of BBR v1, with its pacing gains. ProbeBW also tracks the state of the queue:
 //!
 //! ```text
 //!            f > 0.1                f ≥ 0.9
@@ -50,7 +50,7 @@
 //! Choices of our reconstruction:
 //!
 //! 1. s is the minimum sample of a round trip, not the newest: a burst or the flow's probe does not count as a queue.
-//! 2. rtt_max never ages. Startup usually sets it: it queues up to twice the BDP.
+//! 2. rtt_max never ages. Startup, which queues up to twice the BDP, usually sets it.
 //! 3. Startup, Drain and ProbeRTT keep BBR's cwnd.
 //!
 //! ## Known weaknesses
@@ -59,13 +59,13 @@
 //!   considers a shorter queue full, and flows that started at different times judge differently.
 //! * Beside loss-based flows in deep buffers the queue is nearly always full, so the flow limits itself to
 //!   one BDP and gets less than BBR.
-//! * With one BDP of inflight and a queue ahead, a flow gets less than its bandwidth. The filter holds the old maximum
-//!   for ten round trips, but where the queue stays full for longer the estimate falls.
+//! * With one BDP of inflight and a queue ahead, a flow gets less than its bandwidth. The bandwidth filter keeps the
+//!   old maximum for ten round trips, but where the queue stays full for longer the estimate falls.
 
 use crate::bbr_v1::{BbrCore, BufferFill, Model, Policy};
 use crate::{Ack, Info, Param, Provenance, RecoveryStyle, RoundMin, Setup, Telemetry, Value, bbr_params};
 
-/// The queue counts as empty up to this share of the longest one, and as full from [`FULL`] on.
+/// The queue counts as empty up to this share of the longest queue observed, and as full from the share [`FULL`] on.
 const EMPTY: f64 = 0.1;
 const FULL: f64 = 0.9;
 
@@ -79,7 +79,7 @@ pub struct ByQueue {
     full_gain: f64,
     fill: BufferFill,
     rounds: RoundMin,
-    /// The share of the longest queue that stood during the last round trip.
+    /// The standing queue of the last round trip, as a share of the longest queue observed.
     standing: f64,
 }
 

@@ -1,8 +1,8 @@
 //! # Vegas
 //!
 //! The first scheme to infer congestion from delay. Once per round trip it compares its rate with the rate that it
-//! would have with empty queues. The difference times the minimum RTT is the number of its packets in queues. Vegas
-//! keeps that number between two small bounds, so the bottleneck stays busy and its queue short.
+//! would have with empty queues. The difference times the minimum RTT is the number of its packets in the queues. Vegas
+//! keeps that number between two small bounds, so the bottleneck stays busy and its queue stays short.
 //!
 //! ## Control law
 //! W: cwnd in segments; baseRTT: minimum RTT seen; RTT: minimum of the last round, from at least three
@@ -34,22 +34,21 @@
 //! ```
 //!
 //! ## References
-//! L. Brakmo, L. Peterson, TCP Vegas, IEEE JSAC 13(8), 1995; Linux `tcp_vegas.c` (6.x, and as copied into
-//! ns-2.35).
+//! L. Brakmo, L. Peterson, TCP Vegas, IEEE JSAC 13(8), 1995; Linux `tcp_vegas.c` (6.x, and the copy in ns-2.35).
 //!
 //! ## Differences
-//! 1. diff is the paper's, W (1 - baseRTT/RTT). Linux today computes W (RTT/baseRTT - 1), larger by
-//!    RTT/baseRTT.
+//! 1. diff is that of the paper, W (1 - baseRTT/RTT). Linux today computes W (RTT/baseRTT - 1), larger by RTT/baseRTT.
 //! 2. cwnd and diff have fractions. Linux truncates them to whole packets.
 //! 3. cwnd grows only while it limits the sender. In Linux an application-limited Vegas keeps growing cwnd.
-//! 4. Rounds are the transport's packet-timed round trips. After recovery the first full round is judged.
-//! 5. On loss, ssthresh is half the data outstanding (RFC 5681), not half of cwnd.
-//! 6. The 1994 paper doubles cwnd every other round trip and retransmits earlier. Linux and this scheme do not.
+//! 4. Rounds are the transport's packet-timed round trips. The first full round after recovery is judged again.
+//! 5. On loss, ssthresh is half of the data outstanding (RFC 5681), or with `reduction_from = "cwnd"` half of cwnd, as
+//!    in Linux.
+//! 6. The 1994 paper doubles cwnd every other round trip and retransmits earlier. Linux and this scheme do neither.
 //!
 //! ## Known weaknesses
 //! Vegas yields to loss-based flows until almost no bandwidth is left. A flow that starts into a standing queue
 //! mistakes the queue for propagation delay and keeps more than its share; a flow whose path becomes longer keeps too
-//! little. Jitter and delayed ACKs look like queues.
+//! little. Vegas takes jitter and delayed ACKs for queues.
 
 use crate::reno::Reno;
 use crate::round::RoundSamples;
@@ -67,7 +66,7 @@ pub struct Vegas {
     beta: f64,
     gamma: f64,
     rtts: RoundSamples,
-    /// Whether the current round began in the open phase, so that it may be judged at its end.
+    /// Whether the current round began in the open phase, so that Vegas may judge it at its end.
     judging: bool,
     phase: Phase,
     /// The flow's packets queued in the last judged round.
@@ -195,8 +194,8 @@ impl CongestionControl for Vegas {
     }
 
     fn on_idle_restart(&mut self, event: &IdleRestart) {
-        // The path may have changed meanwhile, so baseRTT is measured again. A round begins: a small window that empties
-        // before every acknowledgement must grow.
+        // The path may have changed meanwhile, so baseRTT is measured again. The current round may still be judged: a
+        // small window that empties before every acknowledgement must grow.
         self.rtts = RoundSamples::default();
         self.judging = true;
         self.reno.restart(event);
@@ -240,7 +239,7 @@ mod tests {
         scheme
     }
 
-    /// A round of three samples; the last one ends it. Returns cwnd in bytes.
+    /// Feeds a round of three samples, whose last sample ends the round. Returns cwnd in bytes.
     fn round(scheme: &mut Vegas, micros: u64) -> u64 {
         testing::round(scheme, micros);
         scheme.control().cwnd.as_u64()
@@ -249,7 +248,7 @@ mod tests {
     /// The window moves by one segment per round outside the bounds, and stays at and within them.
     #[test]
     fn vegas_window_moves_one_segment_per_round_to_bounds() {
-        // W = 40: diff = 40 (1 - 100 / RTT). RTT 105.263 ms: 2 packets; 111.111 ms: 4 packets.
+        // W = 40: diff = 40 (1 - 100 / RTT). RTT 105.263 ms: 2 packets queued; 111.111 ms: 4 packets.
         for (micros, change) in
             [(100_000, 1), (105_200, 1), (105_300, 0), (108_000, 0), (111_100, 0), (111_200, -1), (150_000, -1)]
         {
@@ -261,10 +260,10 @@ mod tests {
         }
     }
 
-    /// At the bounds themselves the window holds.
+    /// With exactly alpha or beta packets queued the window stays unchanged.
     #[test]
     fn vegas_at_alpha_or_beta_holds_the_window() {
-        // RTT twice the base: diff is half the window, exactly.
+        // The RTT is twice baseRTT, so diff is exactly half the window.
         for (segments, change) in [(3, 1), (4, 0), (8, 0), (9, -1)] {
             let mut scheme = avoiding(segments, &[]);
             let expected = (segments as i64 + change) * MSS as i64;
@@ -297,12 +296,12 @@ mod tests {
     /// Slow start ends when more than gamma packets are queued.
     #[test]
     fn vegas_slow_start_ends_above_gamma_queued_packets() {
-        // W = 10 + 2 by the round's end: diff = 12 (1 - 100/110) = 1.09; expected W = 10.909.
+        // W has grown from 10 to 12 by the round's end: diff = 12 (1 - 100/110) = 1.09; expected W = 10.909.
         let mut scheme = Vegas::with(&[]);
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 110_000), 10_909 + MSS);
         assert!(!scheme.reno.in_slow_start());
-        // 12 (1 - 100/109) = 0.99: after the third ACK it continues to grow.
+        // diff = 12 (1 - 100/109) = 0.99: slow start continues after the third ACK.
         let mut scheme = Vegas::with(&[]);
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 109_000), 13 * MSS);
@@ -318,7 +317,7 @@ mod tests {
             round(&mut scheme, 400_000);
             assert!(!scheme.reno.in_slow_start());
         }
-        // diff = 3/4 W: shrinking stops at 5 segments (3.75 queued). With bounds at zero it continues to two.
+        // diff = 3/4 W, so W stops shrinking at 5 segments (3.75 queued). With alpha = beta = 0 it shrinks to two.
         assert_eq!(scheme.control().cwnd, Bytes::new(5 * MSS));
         let mut eager = avoiding(10, &[("alpha", 0.0), ("beta", 0.0)]);
         for _ in 0..20 {
@@ -327,7 +326,7 @@ mod tests {
         assert_eq!(eager.control().cwnd, Bytes::new(2 * MSS));
     }
 
-    /// The first full round after recovery is judged, and no earlier one.
+    /// The first round judged after a recovery is the first full round.
     #[test]
     fn vegas_after_recovery_judges_first_full_round() {
         let mut scheme = avoiding(40, &[]);

@@ -1,21 +1,21 @@
 //! # XCP: routers adjust the window
 //!
-//! Every packet carries the sender's RTT and packet spacing, and requests as much as the routers grant. Each router
-//! lowers the request to its allotment for this packet. The sender adds the result to cwnd and does nothing else. The
-//! router algorithm `xcp` on the links does the work.
+//! Every packet carries the sender's RTT and packet spacing, and requests the maximum increase. Each router lowers the
+//! request to its allotment for this packet. The sender adds the result to cwnd and does nothing else. The router
+//! algorithm `xcp` on the links does the work.
 //!
 //! ## Control law
-//! * Advised change D in payload bytes per second, which the receiver sums over the packets that an ACK
-//!   covers: cwnd += D · srtt, at least one segment.
+//! * Advised change D in payload bytes per second, which the receiver sums over the packets that an ACK covers: cwnd +=
+//!   D · srtt; cwnd is at least one segment.
 //! * No other growth. Loss halves cwnd, to at least two segments. A timeout leaves one segment.
 //! * No pacing: ACKs clock packets out.
 //!
 //! ## States
-//! None of its own. The transport repairs losses.
+//! None. The transport repairs losses.
 //!
 //! ## Life of a flow
-//! The SYN has no RTT and requests nothing. The initial window requests everything. One round trip later cwnd grows by
-//! the granted amount, and within a few control intervals it reaches the flow's share.
+//! The SYN has no RTT and requests nothing. The packets of the initial window request the maximum. One round trip later
+//! cwnd grows by the granted amount, and within a few control intervals cwnd reaches the flow's share.
 //!
 //! ## References
 //! * Katabi, Handley, Rohrs, 'Congestion control for high bandwidth-delay product networks', SIGCOMM 2002.
@@ -24,31 +24,31 @@
 //!
 //! ## Differences
 //! 1. Fields travel as 32-bit floats; see the router algorithm.
-//! 2. A change of more than `line_rate` is the sender's own request, so no router has answered: it is ignored
-//!    and counted, as is any value that is not a number.
-//! 3. cwnd never exceeds `line_rate` times the RTT, or the initial window if that is more.
+//! 2. A change of more than `line_rate` is the sender's request unchanged, so no router has answered: such a change is
+//!    ignored and counted, as is any value that is not a number.
+//! 3. cwnd never exceeds `line_rate` times the RTT, or the initial window if that is larger.
 //! 4. XCP starts with the transport's initial window and also halves cwnd on ECN marks.
 //!
 //! ## Known weaknesses
 //! Without XCP routers cwnd never grows again after a loss. Feedback in lost ACKs is lost.
 //!
 //! XCP is not max-min fair and may leave a link idle. Shuffling takes bandwidth from all flows and offers it to all
-//! flows. A flow limited elsewhere does not use its part, so the utilisation of a link with such flows may settle as
+//! flows. A flow limited elsewhere does not use its share, so the utilisation of a link with such flows may settle as
 //! low as alpha / (alpha + gamma), 80 % with the router algorithm's 0.4 and 0.1 (Low, Andrew, Wydrowski, 'Understanding
-//! XCP: equilibrium and fairness', INFOCOM 2005). While the router shuffles it is slightly lower: 77 to 91 % for one
-//! flow of 10 ms beside 2 to 30 flows limited by a second link.
+//! XCP: equilibrium and fairness', INFOCOM 2005). While the router shuffles, utilisation is slightly lower: 77 to 91 %
+//! for one flow of 10 ms beside 2 to 30 flows limited by a second link.
 //!
 //! XCP does not pace. With data in both directions, ACKs wait behind data and then release a whole window at once.
-//! Between such bursts the queue runs empty, so the persistent queue, a minimum, is zero. One to five flows each way
-//! use 86 to 90 % of a link of 50 Mbit/s, and packets wait about one RTT on average. A paced stream in the reverse
-//! direction has no such cost.
+//! Between such bursts the queue runs empty, so the persistent queue (a minimum over time) is zero. One to five flows
+//! each way use 86 to 90 % of a link of 50 Mbit/s, and packets wait about one RTT on average. A paced stream in the
+//! reverse direction does not have this effect.
 
 use crate::{
     Ack, Advice, Bytes, CongestionControl, Control, Info, Nanos, Param, Provenance, Rate, RateAdvice, RecoveryEntered,
     RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// The sender's side of XCP.
+/// The sender of XCP.
 #[derive(Clone, Debug)]
 pub struct Xcp {
     /// cwnd in bytes, with fractions, because changes are small.
@@ -154,19 +154,19 @@ mod tests {
         let mut xcp = Xcp::with(&[("line_rate", 80.0)]);
         assert_eq!(advised(&mut xcp, 1e6), 10_000, "no round-trip time yet");
         xcp.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
-        // 100 kB/s for 40 ms, and back.
+        // A change of 100 kB/s for 40 ms adds 4000 bytes; a change of -50 kB/s removes 2000.
         assert_eq!(advised(&mut xcp, 100_000.0), 14_000);
         assert_eq!(advised(&mut xcp, -50_000.0), 12_000);
-        // Fractions of a byte are kept: four times a half.
+        // Fractions of a byte are kept: each change adds half a byte.
         for window in [12_000, 12_001, 12_001, 12_002] {
             assert_eq!(advised(&mut xcp, 12.5), window);
         }
-        // Advice above the line rate, or that is not a number, is invalid.
+        // Advice above the line rate, or not a finite number, is invalid.
         for absurd in [1.1e7, f64::INFINITY, f64::NAN, f64::NEG_INFINITY] {
             assert_eq!(advised(&mut xcp, absurd), 12_002);
         }
         assert_eq!(advised(&mut xcp, -1e9), 1000);
-        // 10 MB/s for 40 ms at most.
+        // cwnd is at most the line rate, 10 MB/s, for 40 ms.
         for window in [361_000, 400_000, 400_000] {
             assert_eq!(advised(&mut xcp, 9e6), window);
         }

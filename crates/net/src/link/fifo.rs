@@ -1,8 +1,8 @@
-//! The common case: a drop-tail FIFO at constant rate. A packet's departure is known on arrival, so the
-//! caller keeps the packet, and the link stores only the end of each transmission.
+//! The common case: a drop-tail FIFO at constant rate. A packet's departure time is known on arrival, so the caller
+//! keeps the packet, and the link stores only the end of each transmission.
 //!
-//! How many packets left since the last offer cannot be predicted, so departures are counted many at a time, or before a
-//! drop.
+//! The branch predictor cannot predict how many packets departed since the last offer, so departures are counted in
+//! batches, and before a drop.
 
 use narrows_units::{Bytes, Nanos, Rate};
 
@@ -20,24 +20,24 @@ struct Accepted {
     lost: bool,
 }
 
-/// Departures that may remain uncounted.
+/// Number of departures that may remain uncounted.
 const UNSETTLED: usize = 32;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo {
     transmitter: Transmitter,
     limit: Limit,
-    /// In order of departure; the first is in transmission.
+    /// Accepted packets in order of departure; the first is in transmission.
     entries: Ring<Accepted>,
     /// Total size of the entries.
     bytes: u64,
-    /// Number of entries at which departures are counted again; see [`Fifo::offer`].
+    /// Number of entries at which departures are counted next; see [`Fifo::offer`].
     settle_at: usize,
     /// End of the last scheduled transmission.
     free_at: Nanos,
     /// Idle time since the start of the statistics, up to `free_at`.
     idle: Nanos,
-    /// Sum of the remaining waits at the last reset, in nanoseconds.
+    /// Sum of the waits that remained at the last reset, in nanoseconds.
     waits_at_reset: u128,
 }
 
@@ -67,11 +67,11 @@ impl Fifo {
         self.settle_at = self.entries.len() + UNSETTLED;
     }
 
-    /// Departure of a packet that arrives now, and whether it is lost then; `None` if it does not fit.
+    /// Returns the departure time of a packet that arrives now, and whether it is lost at that time; `None` if the
+    /// packet does not fit.
     ///
-    /// The branch predictor cannot predict how many packets departed since the last offer. Departures are therefore
-    /// counted in batches. Before a drop they are counted too; an accepted packet needs no exact count, because it fits
-    /// even beside packets that have departed.
+    /// Departures are counted in batches, and before a drop. A packet that fits beside entries that may have departed
+    /// also fits without them, so accepting it needs no exact count.
     #[inline]
     pub(crate) fn offer(
         &mut self,
@@ -104,7 +104,7 @@ impl Fifo {
         Some((end, lost))
     }
 
-    /// Whether the queue has room; reliable before [`Fifo::settle`] only if true.
+    /// Whether the packet fits; without a [`Fifo::settle`] up to now, only `true` is reliable.
     #[inline]
     fn fits(&self, now: Nanos, size: u64) -> bool {
         match self.limit {
@@ -133,11 +133,11 @@ impl Fifo {
 
     /// Sum of all waits since the start of the statistics, in nanoseconds.
     pub(crate) fn waited(&self, now: Nanos, stats: &LinkStats) -> u128 {
-        // Waits are counted on arrival, even the part after `now`.
+        // A wait is counted in full on arrival, including the part after `now`.
         stats.queue_delay_sum_ns + self.waits_at_reset - self.waits_to_come(now)
     }
 
-    /// Sum of the remaining waits, in nanoseconds.
+    /// Sum of the waits after `now`, in nanoseconds.
     fn waits_to_come(&self, now: Nanos) -> u128 {
         let starts = self.entries.iter().map(|entry| entry.end);
         starts.take(self.entries.len().saturating_sub(1)).map(|start| u128::from((start - now).as_nanos())).sum()

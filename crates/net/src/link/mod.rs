@@ -1,7 +1,7 @@
-//! A one-way link: ingress loss, policer, queue, transmission, egress loss, in this order. Propagation is
-//! separate; see [`crate::DelayLine`].
+//! A one-way link: ingress loss, policer, queue, transmission and egress loss, in this order. [`crate::DelayLine`]
+//! models propagation.
 //!
-//! The times passed to a link never decrease.
+//! The times passed to a link must never decrease.
 
 mod fifo;
 mod scheduled;
@@ -28,29 +28,29 @@ const FULL_PACKET: u64 = 1500;
 /// Fate of an offered frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Offer {
-    /// It was dropped.
+    /// The frame was dropped.
     Dropped(DropReason),
-    /// Its transmission ends at `at`; the caller forwards it unless `lost`.
+    /// The transmission of the frame ends at `at`; the caller forwards it unless `lost`.
     Departs {
-        /// End of its transmission.
+        /// End of the transmission.
         at: Nanos,
-        /// Whether it is lost at the end of its transmission.
+        /// Whether the frame is lost at that time.
         lost: bool,
     },
-    /// The link stores it; see [`Link::next_service`].
+    /// The link stores the frame; see [`Link::next_service`].
     Queued,
-    /// It was addressed to the node, and the hook consumed it.
+    /// The frame was addressed to the node, and the hook consumed it.
     Consumed,
 }
 
 /// Reason for a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropReason {
-    /// It did not fit into the queue, or the AQM dropped it.
+    /// The frame did not fit into the queue, or the AQM dropped it.
     Queue,
-    /// Random loss.
+    /// The frame was lost at random.
     Loss,
-    /// It exceeded the policer's tokens.
+    /// The frame exceeded the policer's tokens.
     Policer,
 }
 
@@ -78,24 +78,24 @@ pub struct PortStatistics {
     pub sent: Bytes,
     /// Packets in the queue.
     pub waiting: u64,
-    /// Queue limit in packets; for a queue with classes, the limit of one class. Traffic of one kind leaves the other
-    /// classes empty, so a threshold on their sum would be several buffers deep.
+    /// Queue limit in packets; for a queue with classes, the limit of one class. Traffic of one kind fills one class
+    /// only, so a threshold on the sum of all limits would be several buffers deep.
     pub room: u64,
-    /// Number of queues with that limit: the leaves of a queue with classes.
+    /// Number of queues with the limit `room`: the leaves of a queue with classes.
     pub queues: u64,
-    /// Rate of the link; the mean of a capacity trace.
+    /// Rate of the link, or the mean rate of its capacity trace.
     pub capacity: Rate,
 }
 
 impl<F: Frame> Link<F> {
-    /// An idle link without a hook; `random` is its random stream.
+    /// Creates an idle link without a hook; `random` is its random stream.
     pub fn new(config: &LinkConfig, random: Random) -> Self {
         Self::with_hook(config, None, random)
     }
 }
 
 impl<F: Frame, H: PortHook<F>> Link<F, H> {
-    /// An idle link with an optional hook at its port; `random` is its random stream.
+    /// Creates an idle link with an optional hook at its port; `random` is its random stream.
     pub fn with_hook(config: &LinkConfig, hook: Option<H>, mut random: Random) -> Self {
         let seed = random.bits();
         let loss = |at, name| {
@@ -121,8 +121,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Offers an arriving frame. For links that return [`Offer::Queued`], the caller first runs the services
-    /// due by `now`.
+    /// Offers an arriving frame. For links that return [`Offer::Queued`], the caller must first run the services due by
+    /// `now`.
     #[inline]
     pub fn offer(&mut self, now: Nanos, frame: &F) -> Offer {
         let size = frame.size();
@@ -164,8 +164,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Ends the due transmission and starts the next one. Returns the departed frame, possibly marked; `None`
-    /// if it was lost or no frame departed. Call it while `next_service() <= now`.
+    /// Ends the due transmission and starts the next one. Returns the departed frame, possibly marked; `None` if it was
+    /// lost or no frame departed. Callers repeat the call while `next_service() <= now`.
     pub fn serve(&mut self, now: Nanos) -> Option<F> {
         match &mut self.service {
             Service::Fifo(_) => None,
@@ -173,14 +173,15 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Next frame dropped after acceptance. Call it until `None` after every queued offer and every service.
+    /// Removes and returns a frame that was dropped after acceptance. After every queued offer and every service,
+    /// callers repeat the call until `None`.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<F> {
         self.stats.evicted.pop()
     }
 
-    /// Counts departures up to `now` in the statistics. Call it before reading the statistics; offers count departures
-    /// only occasionally.
+    /// Counts departures up to `now` in the statistics. Callers must settle before they read the statistics, because
+    /// offers count departures only occasionally.
     #[inline]
     pub fn settle(&mut self, now: Nanos) {
         if let Service::Fifo(fifo) = &mut self.service {
@@ -188,7 +189,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// The hook at its port.
+    /// The hook at the port.
     #[inline]
     pub fn hook(&self) -> Option<&H> {
         match &self.service {
@@ -197,7 +198,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// The hook at its port, mutable. Calls that change its wake or its queue go through [`Link::call_hook`].
+    /// The hook at the port, mutable. Calls that change the wake time of the hook or the queue must use
+    /// [`Link::call_hook`].
     #[inline]
     pub fn hook_mut(&mut self) -> Option<&mut H> {
         match &mut self.service {
@@ -206,15 +208,15 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Calls the hook, if any, for an event other than an arrival or a departure. Run the services due by
-    /// `now` first. [`Link::next_service`] may change.
+    /// Calls the hook, if any, for an event other than an arrival or a departure. The caller must first run the
+    /// services due by `now`. [`Link::next_service`] may change.
     pub fn call_hook(&mut self, now: Nanos, event: impl FnOnce(&mut H, &mut Port<'_>)) {
         if let Service::Scheduled(scheduled) = &mut self.service {
             scheduled.with_hook(now, &mut self.stats, event);
         }
     }
 
-    /// Counters of its port; `None` without a hook.
+    /// Counters of the port; `None` without a hook.
     pub fn port_statistics(&self) -> Option<PortStatistics> {
         let Service::Scheduled(scheduled) = &self.service else { return None };
         scheduled.hook()?;
@@ -229,7 +231,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         Some(PortStatistics { sent, waiting, room, queues, capacity })
     }
 
-    /// Statistics of the queue's classes, in order; empty for queues without classes.
+    /// Statistics of the queue's classes, in configured order; empty for queues without classes.
     pub fn classes(&self, now: Nanos) -> Vec<ClassStats> {
         match &self.service {
             Service::Fifo(_) => Vec::new(),
@@ -255,7 +257,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Wait of a packet that arrives now, if no packet overtakes it and none before it is dropped.
+    /// Wait of a packet that arrives now, if no packet overtakes it and no packet ahead of it is dropped.
     pub fn queue_delay(&self, now: Nanos) -> Nanos {
         match &self.service {
             Service::Fifo(fifo) => fifo.queue_delay(now),
@@ -263,8 +265,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Fraction of the capacity used since the start of the statistics, from 0 to 1. Packets lost at egress
-    /// count. At constant rate it is the fraction of time spent transmitting.
+    /// Fraction of the capacity used since the start of the statistics, from 0 to 1. Packets lost at egress count as
+    /// used capacity. At constant rate this is the fraction of time spent transmitting.
     pub fn utilization(&self, now: Nanos) -> f64 {
         let elapsed = now - self.since;
         if elapsed.is_zero() {
@@ -289,7 +291,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         waited as f64 / elapsed.as_nanos() as f64
     }
 
-    /// Capacity after `from` and up to `to`.
+    /// Capacity in bytes after `from` and up to `to`.
     pub fn capacity_between(&self, from: Nanos, to: Nanos) -> Bytes {
         match &self.service {
             Service::Fifo(fifo) => fifo.capacity_in(to - from),
@@ -297,13 +299,13 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Counters since its creation or the last reset.
+    /// Counters since the creation of the link or the last reset.
     #[inline]
     pub const fn stats(&self) -> &LinkStats {
         self.stats.stats()
     }
 
-    /// Resets the statistics at `now`. Queued packets then count as departures but not as arrivals.
+    /// Resets the statistics at `now`. Packets queued at that time count as departures but not as arrivals.
     pub fn reset_stats(&mut self, now: Nanos) {
         self.settle(now);
         self.stats.clear();

@@ -1,5 +1,4 @@
-//! The general case: the link stores its packets, because their order or departure times are unknown on
-//! arrival.
+//! The general case: the link stores its packets, because their order or their departure times are unknown on arrival.
 
 use std::sync::Arc;
 
@@ -35,15 +34,15 @@ pub(crate) struct Scheduled<F: Frame, H> {
     /// Packet in transmission, with its remaining bytes.
     current: Option<(F, u64)>,
     next_service: Nanos,
-    /// Whether the link is idle and queued packets may not leave before about `next_service`.
+    /// Whether the link is idle although packets are queued: none may leave before about `next_service`.
     held: bool,
-    /// Start of the idle time (constant rate).
+    /// Start of the current idle time (constant rate only).
     idle_since: Nanos,
     /// Idle time since the start of the statistics, up to `idle_since`.
     idle: Nanos,
     /// Bytes transmitted since the start of the statistics.
     carried: u64,
-    /// Sum of all waits since the start of the statistics, up to `waited_at`, in packet nanoseconds.
+    /// Sum of the waiting times of all packets since the start of the statistics, up to `waited_at`, in nanoseconds.
     waited: u128,
     waited_at: Nanos,
     hook: Option<Box<H>>,
@@ -97,7 +96,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         }
     }
 
-    /// Restarts service if the hook may have raised the rate of a class without tokens.
+    /// Restarts service if packets wait for tokens, because the hook may have raised the rate of their class.
     fn wake_held(&mut self, now: Nanos, stats: &mut Tally<F>) {
         if self.held && self.next_service > now {
             self.wake(now, stats);
@@ -161,14 +160,14 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         if taken { Taken::Queued } else { Taken::Dropped }
     }
 
-    /// Accounts for waiting time; call it before the number of waiting packets changes.
+    /// Accounts for waiting time; must be called before the number of waiting packets changes.
     #[inline]
     fn account(&mut self, now: Nanos) {
         self.waited = self.waited(now);
         self.waited_at = self.waited_at.max(now);
     }
 
-    /// Sum of all waits since the start of the statistics, in packet nanoseconds.
+    /// Sum of the waiting times of all packets since the start of the statistics, in nanoseconds.
     #[inline]
     pub(crate) fn waited(&self, now: Nanos) -> u128 {
         self.waited + u128::from(self.queue.packets()) * u128::from((now - self.waited_at).as_nanos())
@@ -182,7 +181,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         }
     }
 
-    /// Next frame to transmit, already shown to the hook.
+    /// Removes the next frame to transmit and calls the hook for its departure.
     fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         let mut next = self.queue.dequeue(now, stats);
         if let (Some(hook), Some((_, frame))) = (&mut self.hook, &mut next) {
@@ -191,7 +190,8 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         next
     }
 
-    /// Starts service for the first packet after an idle time, or for held packets that may be ready earlier.
+    /// Starts service for the first packet after an idle time, or for waiting packets that may be ready earlier than
+    /// expected.
     fn wake(&mut self, now: Nanos, stats: &mut Tally<F>) {
         match &mut self.clock {
             Clock::Constant(_) => self.start(now, stats),
@@ -205,7 +205,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         }
     }
 
-    /// Postpones the next service if no packet may leave yet at `now`.
+    /// Postpones the next service if no queued packet may leave at `now`.
     fn hold(&mut self, now: Nanos) {
         let ready = self.queue.ready_at(now);
         self.held = ready > now && self.queue.packets() > 0;
@@ -216,7 +216,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
             Clock::Constant(_) => ready,
             Clock::Trace { .. } if ready == Nanos::MAX => ready,
             Clock::Trace { trace, number, credit } => {
-                // First opportunity at or after that time.
+                // The first opportunity at or after `ready`.
                 *number = trace.number_after(ready - Nanos::from_nanos(1));
                 *credit = 0;
                 trace.time_of(*number)
@@ -267,7 +267,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
                 };
                 self.carried += size;
                 // In real time the call may be late; the next transmission still begins at the end of this
-                // one.
+                // transmission.
                 self.start(self.next_service, stats);
                 packet
             }
@@ -353,7 +353,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
                 rest.saturating_add(transmitter.rate().time_for(Bytes::new(self.queue.bytes())))
             }
             Clock::Trace { trace, number, credit } => {
-                // The packet's first byte leaves in the opportunity that follows all bytes before it.
+                // The packet's first byte leaves in the opportunity that follows all bytes ahead of the packet.
                 let before = self.queue.bytes() + self.current.map_or(0, |(_, left)| left);
                 let next = if self.next_service == Nanos::MAX { trace.number_after(now) } else { *number };
                 let used = if *credit > 0 { OPPORTUNITY_BYTES - credit } else { 0 };

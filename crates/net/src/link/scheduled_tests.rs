@@ -1,4 +1,4 @@
-//! Links that store their packets: active queue management, or capacity from a trace.
+//! Tests of links that store their packets: active queue management, or capacity from a trace.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::trace::CapacityTrace;
 
 const MS: fn(u64) -> Nanos = Nanos::from_millis;
 
-/// A RED queue that never drops by itself: drop-tail on a scheduled link.
+/// A RED queue whose AQM never drops, so that a scheduled link behaves as drop-tail.
 const TRANSPARENT: Queue =
     Queue::Red(Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
 
@@ -33,10 +33,10 @@ fn serve(link: &mut Link<Packet>, until: Nanos) -> Vec<(Nanos, u64)> {
     left
 }
 
-/// An idle link transmits a packet at once; further packets wait.
+/// An idle link transmits an arriving packet at once; further packets wait.
 #[test]
 fn idle_link_transmits_at_once_and_queues_the_rest() {
-    // 12 Mbit/s: 1500 bytes a millisecond.
+    // At 12 Mbit/s 1500 bytes take a millisecond.
     let config =
         LinkConfig { queue: TRANSPARENT, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(1)) };
     let mut link = link(&config);
@@ -48,38 +48,38 @@ fn idle_link_transmits_at_once_and_queues_the_rest() {
     assert_eq!(link.offer(MS(2), &packet(2, 1500)), Offer::Dropped(DropReason::Queue));
     assert_eq!((link.backlog_packets(MS(2)), link.backlog_bytes(MS(2))), (1, Bytes::new(750)));
     assert_eq!(link.queue_delay(MS(2)), Nanos::from_micros(1_500));
-    // A late call still counts from the end of the previous transmission.
+    // After a late call, the next transmission still begins at the end of the previous transmission.
     assert_eq!(link.serve(MS(10)).map(|packet| packet.seq), Some(0));
     assert_eq!(link.next_service(), Nanos::from_micros(3_500));
     assert_eq!(link.serve(MS(10)).map(|packet| packet.seq), Some(1));
     assert_eq!(link.next_service(), Nanos::MAX);
     assert_eq!(link.stats().queue_delay_sum_ns, 1_000_000);
-    // Busy from 2 ms to 3.5 ms.
+    // The link is busy from 2 ms to 3.5 ms.
     assert_eq!(link.utilization(MS(6)), 0.25);
 }
 
-/// An opportunity carries 1500 bytes: several packets share it, a packet is split over two, or the rest is
+/// An opportunity carries 1500 bytes: several packets share one, a packet is split over two, or the rest of one is
 /// wasted.
 #[test]
 fn opportunities_are_shared_split_or_wasted() {
     // Opportunities at 2, 4, 4, 10, 12, 14, 14, 20 … ms.
     let mut link = trace_link("2\n4\n4\n10\n", Limit::Packets(100));
-    // Two small packets share the first; the third is split over the first and one of the two at 4 ms.
+    // Two small packets share the first opportunity; the third packet is split over this and one of the two at 4 ms.
     for (n, size) in [700, 700, 1500].into_iter().enumerate() {
         assert_eq!(link.offer(MS(0), &packet(n as u64, size)), Offer::Queued);
     }
-    // 1400 bytes leave before the third's first byte, 2900 before that of another packet.
+    // 1400 bytes leave before the first byte of the third packet, 2900 before the first byte of a fourth packet.
     assert_eq!(link.queue_delay(MS(0)), MS(4));
     assert_eq!(serve(&mut link, MS(9)), [(MS(2), 0), (MS(2), 1), (MS(4), 2)]);
-    // The rest of the opportunities at 4 ms and the one at 10 ms are gone; a packet that arrives at 10 ms
-    // waits for 12 ms.
+    // The rest of the opportunities at 4 ms and the opportunity at 10 ms have expired; a packet that arrives at 10 ms
+    // leaves at 12 ms.
     assert_eq!(link.next_service(), Nanos::MAX);
     link.offer(MS(10), &packet(3, 1500));
-    // The next begins in the rest of the fourth and ends at 14 ms; another leaves with the second one there.
+    // Packet 4 leaves in the first opportunity at 14 ms; packet 5 begins in the rest of it and ends in the second.
     link.offer(MS(11), &packet(4, 1000));
     link.offer(MS(11), &packet(5, 1500));
     assert_eq!(serve(&mut link, MS(30)), [(MS(12), 3), (MS(14), 4), (MS(14), 5)]);
-    // Waits until the first byte: 2, 2, 2 and 2, 3, 3 ms.
+    // The packets wait 2, 2, 2, 2, 3 and 3 ms until their first byte leaves.
     assert_eq!(link.stats().queue_delay_sum_ns, 14_000_000);
 }
 
@@ -103,7 +103,7 @@ fn saturated_trace_link_carries_the_mean_rate() {
             link.serve(now);
         }
     }
-    // Only whole packets depart, so at most one is missing.
+    // Only whole packets depart, so at most one packet is missing.
     let carried = link.stats().departed_bytes as f64;
     let expected = mean * end.as_secs_f64();
     assert!(carried <= expected && carried > expected - 1500.0, "{carried} of {expected}");
@@ -127,7 +127,7 @@ fn idle_trace_link_accepts_one_packet_beyond_its_limit() {
     assert_eq!(accepted(Limit::Time(MS(10))), 2);
 }
 
-/// A link after 20 s of full packets at `load` times its rate, with statistics from 10 s on.
+/// Returns a link after 20 s of full packets at `load` times its rate, with statistics from 10 s on.
 fn overload(queue: Queue, load: f64, ecn: Ecn) -> Link<Packet> {
     let rate = Rate::from_mbit_per_sec(12.0);
     let mut link = link(&LinkConfig { queue, ..LinkConfig::drop_tail(rate, Limit::Packets(1_000)) });
@@ -144,11 +144,11 @@ fn overload(queue: Queue, load: f64, ecn: Ecn) -> Link<Packet> {
     link
 }
 
-/// PIE holds its target delay under an unresponsive overload.
+/// PIE keeps its target delay under an unresponsive overload.
 #[test]
 fn pie_under_overload_holds_its_target_delay() {
-    // At 1.25 times the rate a fifth must be dropped; the integral part leaves no standing error in the
-    // delay.
+    // At 1.25 times the rate a fifth of the packets must be dropped; the integral term leaves no steady-state error of
+    // the delay.
     let link = overload(Queue::Pie(Pie::default()), 1.25, Ecn::NotEct);
     let stats = link.stats();
     let dropped = stats.dropped_aqm as f64 / stats.arrived_packets as f64;
@@ -161,8 +161,8 @@ fn pie_under_overload_holds_its_target_delay() {
 /// RED settles at the queue length whose drop rate matches the overload.
 #[test]
 fn red_under_overload_settles_at_matching_drop_rate() {
-    // A tenth must be dropped. With uniform gaps on 1 … 1/p - 1 the mean gap is 1/(2p), so p = 0.05, which is
-    // the probability half way between the thresholds: 30 packets; the one in transmission is not queued.
+    // A tenth of the packets must be dropped. With uniform gaps on 1 … 1/p - 1 the mean gap is 1/(2p), so p = 0.05.
+    // This is the probability half way between the thresholds, at 30 packets; the packet in transmission is not queued.
     let queue = Queue::Red(Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     let link = overload(queue, 1.0 / 0.9, Ecn::NotEct);
     let dropped = link.stats().dropped_aqm as f64 / link.stats().arrived_packets as f64;
@@ -203,11 +203,11 @@ fn any_queue() -> impl Strategy<Value = Queue> {
             ramp_min: MS(ramp),
             ramp_range: MS(ramp / 2),
             shift: MS(shift),
-            // The higher gain overloads it at once.
+            // The higher gain brings the controller into overload at once.
             beta: if high { 100.0 } else { 3.0 },
             ..DualPi2::for_rtt(MS(1), MS(10))
         })),
-        // One class, shaped below most of the capacities.
+        // One class, shaped to a rate below most of the random capacities.
         (10_000u64..2_000_000).prop_map(|rate| {
             let rate = Rate::from_bytes_per_sec(rate);
             let class = HtbClass { ceil: Some(rate), ..HtbClass::new("all", rate) };
@@ -282,7 +282,7 @@ proptest! {
                 prop_assert_eq!(link.stats().departed_packets, left.len() as u64);
                 let gone = left.len() as u64 + link.stats().dropped();
                 let inside = link.stats().arrived_packets - gone;
-                // Besides the queue there is at most the packet in transmission.
+                // Outside the queue there is at most one packet, the packet in transmission.
                 let waiting = link.backlog_packets(now);
                 prop_assert!(inside == waiting || inside == waiting + 1, "{inside}, {waiting}");
                 prop_assert_eq!(link.backlog_bytes(now).is_zero(), waiting == 0);
@@ -324,7 +324,7 @@ proptest! {
         }
     }
 
-    /// Both implementations of a constant-rate drop-tail link give the same departures, losses and drops.
+    /// Both implementations of a constant-rate drop-tail link produce the same departures, losses and drops.
     #[test]
     fn fifo_and_scheduled_links_agree(
         arrivals in arrivals(),

@@ -9,7 +9,7 @@ use crate::testing::{self, Packet};
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;
 
-/// Packet number `n` of `size` bytes.
+/// Packet number `n`, of `size` bytes.
 pub(super) fn packet(n: u64, size: u16) -> Packet {
     testing::packet(0, n, size)
 }
@@ -22,7 +22,7 @@ pub(super) fn link(config: &LinkConfig) -> Link<Packet> {
     Link::new(config, Random::stream(1, "link", 0))
 }
 
-/// 12 Mbit/s: 1500 bytes take a millisecond.
+/// A link of 12 Mbit/s, on which 1500 bytes take a millisecond.
 fn millisecond_link(limit: Limit) -> Link<Packet> {
     link(&LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), limit))
 }
@@ -37,7 +37,7 @@ const fn departs(at: Nanos) -> Offer {
     Offer::Departs { at, lost: false }
 }
 
-/// Packets leave back to back at the link's rate, and at once after an idle time.
+/// Packets leave back to back at the link's rate; after an idle time transmission starts at once.
 #[test]
 fn packets_leave_at_line_rate_and_restart_after_idle() {
     let mut link = millisecond_link(Limit::Packets(100));
@@ -56,12 +56,12 @@ fn packets_leave_at_line_rate_and_restart_after_idle() {
     let stats = link.stats();
     assert_eq!((stats.arrived_packets, stats.departed_packets), (4, 4));
     assert_eq!((stats.arrived_bytes, stats.departed_bytes), (5_250, 5_250));
-    // Waits: none, 0.9 ms, 1.4 ms, none; 2.3 ms in 10 ms.
+    // The packets wait 0, 0.9, 1.4 and 0 ms: 2.3 ms in 10 ms.
     assert_eq!(stats.queue_delay_sum_ns, 2_300_000);
     assert_eq!(link.mean_queue(us(10_000)), 0.23);
     let stats = link.stats();
     assert_eq!(stats.queue_delay.max(), Some(1_400_000));
-    // Busy for 2.5 ms and for 1 ms out of 7 ms.
+    // The link is busy for 2.5 ms and for 1 ms out of 7 ms.
     assert_eq!(link.utilization(us(7_000)), 0.5);
 }
 
@@ -96,7 +96,7 @@ fn queue_slot_frees_when_next_transmission_begins() {
 /// Sustained throughput equals the link's rate, without drift.
 #[test]
 fn sustained_throughput_equals_the_rate() {
-    // 10 Gbit/s, 3 Mbit/s, and a rate with fractional nanoseconds per packet, never idle.
+    // The link is never idle, at 10 Gbit/s, 3 Mbit/s and a rate with fractional nanoseconds per packet.
     for rate in [Rate::from_mbit_per_sec(10_000.0), Rate::from_mbit_per_sec(3.0), Rate::from_bytes_per_sec(9_999_991)] {
         let mut link = link(&LinkConfig::drop_tail(rate, Limit::Packets(u64::MAX)));
         let mut last = Nanos::ZERO;
@@ -112,7 +112,7 @@ fn sustained_throughput_equals_the_rate() {
     }
 }
 
-/// A packet lost at egress has used the link; one lost at ingress has not.
+/// A packet lost at egress has used the link; a packet lost at ingress has not.
 #[test]
 fn only_egress_loss_uses_the_link() {
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
@@ -151,7 +151,7 @@ fn loss_burst_of_share_one_loses_exactly_its_packets() {
         let lost = ingress.offer(ms(n), &packet(n, 1500)) == Offer::Dropped(DropReason::Loss);
         assert_eq!(lost, (10..15).contains(&n), "{n}");
     }
-    // A link that stores its packets loses the same ones.
+    // A link that stores its packets loses the same packets.
     config.loss_at = LossAt::Egress;
     let opportunities_ms = (1..=1000).collect();
     config.capacity = Capacity::Trace(Arc::new(CapacityTrace { opportunities_ms }));
@@ -173,7 +173,7 @@ fn policer_runs_before_the_queue() {
     config.policer = Some(Policer { rate: Rate::from_mbit_per_sec(1.2), burst: Bytes::new(3_000) });
     let mut link = link(&config);
     assert_eq!(link.offer(Nanos::ZERO, &packet(0, 1500)), departs(Nanos::from_millis(1)));
-    // It passes the policer, spends its tokens and finds the queue full.
+    // The second packet passes the policer, spends tokens and finds the queue full.
     assert_eq!(link.offer(Nanos::ZERO, &packet(1, 1500)), Offer::Dropped(DropReason::Queue));
     assert_eq!(link.offer(Nanos::ZERO, &packet(2, 1500)), Offer::Dropped(DropReason::Policer));
     // 1500 bytes of tokens take 10 ms.
@@ -190,7 +190,7 @@ fn stats_reset_keeps_waiting_packets_as_departures() {
     link.settle(ms(8));
     assert_eq!((link.stats().arrived_packets, link.stats().departed_packets), (0, 2));
     assert_eq!(link.stats().queue_delay.count(), 0);
-    // Busy from 2 ms to 4 ms of the six since.
+    // The link is busy from 2 ms to 4 ms, in the 6 ms since the reset.
     assert!((link.utilization(ms(8)) - 1.0 / 3.0).abs() < 1e-12);
 }
 
@@ -242,7 +242,7 @@ pub(super) fn any_loss() -> impl Strategy<Value = Loss> {
 }
 
 proptest! {
-    /// The drop-tail link against a model with every packet's start and end.
+    /// The drop-tail link agrees with a model of every packet's start and end.
     #[test]
     fn fifo_conserves_packets_and_keeps_its_limit(
         arrivals in prop::collection::vec((0u64..2_000_000, 60u16..1500), 1..300),

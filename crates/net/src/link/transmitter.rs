@@ -9,9 +9,9 @@ const NANOS_PER_SEC: u64 = 1_000_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Transmitter {
     rate: u64,
-    /// Remainder carried over, a fraction of a nanosecond in units of 1/rate.
+    /// Remainder carried to the next packet: a fraction of a nanosecond in units of 1/rate.
     carry: u64,
-    /// The last size, and quotient and remainder of its division.
+    /// The last size. `whole` and `rest` are quotient and remainder of its transmission time in nanoseconds.
     size: u64,
     whole: u64,
     rest: u64,
@@ -54,11 +54,11 @@ impl Transmitter {
 mod tests {
     use super::*;
 
-    /// Any number of packets takes the exact time, rounded down once.
+    /// The total time of any number of packets is exact, rounded down once.
     #[test]
     fn transmission_times_sum_without_drift() {
-        // 1500 bytes at 3 Mbit/s take 4 ms, at 10 Gbit/s 1200 ns, and at 7 B/s and 999 983 B/s fractional
-        // nanoseconds.
+        // 1500 bytes take 4 ms at 3 Mbit/s, 1200 ns at 10 Gbit/s, and a fractional number of nanoseconds at 7 B/s and
+        // 999 983 B/s.
         for rate in [375_000, 1_250_000_000, 7, 999_983, 12_500_000_000] {
             let mut transmitter = Transmitter::new(Rate::from_bytes_per_sec(rate));
             let (mut now, mut bytes) = (Nanos::ZERO, 0u128);

@@ -8,7 +8,7 @@ use crate::{Ecn, Frame};
 /// MTU assumed by the disciplines, in bytes.
 pub(super) const MTU: u64 = 1500;
 
-/// Limit of a queue, including the arriving packet.
+/// Limit that applies to an arriving packet; the packet itself counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Room {
     /// The link is idle: the packet need not wait.
@@ -18,7 +18,7 @@ pub(crate) enum Room {
 }
 
 impl Room {
-    /// Whether `packets` of `bytes` in total fit.
+    /// Whether a queue of `packets` packets and `bytes` bytes is within the limit.
     pub(super) const fn admits(self, packets: u64, bytes: u64) -> bool {
         match self {
             Self::Idle => true,
@@ -72,7 +72,7 @@ impl<F: Frame> Backlog<F> {
     }
 }
 
-/// AQM decision on an arriving packet.
+/// Decision of an AQM on an arriving packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,

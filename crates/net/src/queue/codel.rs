@@ -1,5 +1,5 @@
-//! CoDel (RFC 8289): drops packets at the head once their sojourn time has exceeded a target for an interval, then at a
-//! growing rate: the next drop follows the k-th after interval / sqrt(k).
+//! CoDel (RFC 8289): drops packets at the head once their sojourn time has exceeded a target for an interval. It then
+//! drops at a growing rate: the time from the k-th drop to the next is interval / sqrt(k).
 
 use narrows_units::{Nanos, Random, Rate};
 
@@ -29,26 +29,26 @@ impl Default for CoDel {
 /// CoDel state of one queue (RFC 8289 section 5).
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
-    /// Time at which the sojourn time will have exceeded the target for an interval; `None` while it is
-    /// below.
+    /// Time at which the sojourn time will have exceeded the target for an interval; `None` while the sojourn time is
+    /// below the target.
     first_above: Option<Nanos>,
-    /// While dropping, the time of the next drop; afterwards the time at which it would have been due.
+    /// While dropping, the time of the next drop; afterwards, the time at which the next drop would have been due.
     drop_next: Nanos,
-    /// Drops since entry into the dropping state, plus those carried over from the last one.
+    /// Drops since the start of the dropping state, plus the drops carried over from the previous dropping state.
     count: u64,
     last_count: u64,
     dropping: bool,
 }
 
 impl CoDel {
-    /// The control law: interval / sqrt(count) after `from` (section 5.4).
+    /// The control law: returns the time interval / sqrt(count) after `from` (section 5.4).
     fn after(&self, from: Nanos, count: u64) -> Nanos {
         from.saturating_add(Nanos::from_nanos((self.interval.as_nanos() as f64 / (count as f64).sqrt()) as u64))
     }
 }
 
 impl State {
-    /// Next packet, and whether it may be dropped (section 5.6).
+    /// Removes the next packet; returns it, and whether it may be dropped (section 5.6).
     fn take<F: Frame>(&mut self, now: Nanos, params: &CoDel, backlog: &mut Backlog<F>) -> Option<(Nanos, F, bool)> {
         let Some((arrived, packet)) = backlog.pop() else {
             self.first_above = None;
@@ -60,11 +60,11 @@ impl State {
             return Some((arrived, packet, false));
         }
         let first_above = *self.first_above.get_or_insert(now.saturating_add(params.interval));
-        // If just set, it is one interval ahead.
+        // A value that was just set is one interval ahead of `now`.
         Some((arrived, packet, now >= first_above))
     }
 
-    /// Next packet to transmit, after the due drops (section 5.5).
+    /// Performs the due drops and returns the next packet to transmit (section 5.5).
     pub(crate) fn dequeue<F: Frame>(
         &mut self,
         now: Nanos,
@@ -157,8 +157,8 @@ mod tests {
         backlog
     }
 
-    /// The k-th drop of one dropping state is due at first + 100 ms (1 + 1/√2 + … + 1/√(k-1)). Departures are
-    /// on whole milliseconds, so the drop occurs at the next one.
+    /// The k-th drop of one dropping state is due at first + 100 ms (1 + 1/√2 + … + 1/√(k-1)). Departures are on whole
+    /// milliseconds, so a drop occurs at the first departure from its due time on.
     fn expected(first_ms: f64, carried: u64, drops: u64) -> Vec<u64> {
         let due = |k| first_ms + (carried..carried + k).map(|i| 100.0 / (i as f64).sqrt()).sum::<f64>();
         (0..drops).map(|k| due(k).ceil() as u64).collect()
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(times, expected(105.0, 1, 40));
         assert_eq!(times[..4], [105, 205, 276, 334]);
         assert_eq!((stats.dropped_aqm, stats.marked), (40, 0));
-        // One packet departed per millisecond, and each drop removed one more.
+        // One packet departed per millisecond, and each drop removed one more packet.
         assert_eq!(backlog.packets(), 5_000 - times[39] - 40);
     }
 
@@ -218,8 +218,8 @@ mod tests {
         assert_eq!((stats.dropped_aqm, stats.marked), (5, 0));
     }
 
-    /// Ten drops, an empty queue for `pause_ms`, then a standing queue again. Returns its start and the times
-    /// of the next drops.
+    /// Ten drops, an empty queue for `pause_ms`, then a second standing queue. Returns the start of the second queue
+    /// and the times of its drops.
     fn times_after_pause(pause_ms: u64) -> (u64, Vec<u64>) {
         let mut codel = State::default();
         let mut backlog = full_packets(2_000, Nanos::ZERO, Ecn::NotEct);
@@ -232,14 +232,15 @@ mod tests {
         (again, drop_times(&mut codel, &PARAMS, &mut backlog, again + 1, 5).0)
     }
 
-    /// A standing queue that recurs soon resumes the earlier drop rate; a later one starts at the initial rate.
+    /// A standing queue that returns soon resumes the earlier drop rate; a queue that returns later starts at the
+    /// initial rate.
     #[test]
     fn recent_dropping_state_resumes_its_drop_rate() {
-        // Count rose from 1 to 10, so 9 are carried over: the second drop is 100/√9 ms after the first.
+        // `count` rose from 1 to 10, so 9 drops are carried over: the second drop is 100/√9 ms after the first.
         let (again, times) = times_after_pause(200);
         assert_eq!(times, expected((again + 105) as f64, 9, 5));
         assert_eq!(times[1] - times[0], 34);
-        // Sixteen intervals after the drop then due, the count restarts.
+        // More than sixteen intervals after the time at which the next drop was due, the count restarts.
         let (again, times) = times_after_pause(1_700);
         assert_eq!(times, expected((again + 105) as f64, 1, 5));
     }
@@ -250,11 +251,11 @@ mod tests {
         let mut codel = State::default();
         let mut stats = Tally::default();
         for n in 0..10_000 {
-            // 4.999 ms of delay, with ten packets left.
+            // A delay of 4.999 ms, with ten packets left in the queue.
             let now = Nanos::from_nanos((n + 5) * MS);
             let mut backlog = full_packets(11, now - Nanos::from_micros(4_999), Ecn::NotEct);
             assert!(codel.dequeue(now, &PARAMS, &mut backlog, &mut stats).is_some());
-            // A second of delay, but only one packet left.
+            // A delay of one second, but only one packet left in the queue.
             let mut backlog = full_packets(2, now - Nanos::from_secs(1), Ecn::NotEct);
             assert!(codel.dequeue(now, &PARAMS, &mut backlog, &mut stats).is_some());
         }

@@ -1,12 +1,12 @@
-//! DualPI2 (RFC 9332, appendix A): a low-latency queue for L4S senders, which respond to the fraction of
-//! marks, and a classic queue. A proportional-integral controller on the delay gives a base probability p'.
-//! Classic packets are dropped or marked with probability p'^2 and L4S packets marked with k p', so that
-//! flows of both kinds get about the same rate.
+//! DualPI2 (RFC 9332, appendix A): two queues, a low-latency queue for L4S senders, which respond to the fraction of
+//! marks, and a classic queue. A proportional-integral controller on the delay gives a base probability p'. Classic
+//! packets are dropped or marked with probability p'^2 and L4S packets marked with k p', so that flows of both kinds
+//! get about the same rate.
 //!
-//! A queue's delay is the current sojourn time of its first packet. Due updates run at the next arrival or departure,
-//! with the delays at the times when they were due. An accumulator spreads marks and drops evenly instead of at random,
-//! as in the appendix. Of the permitted schedulers, this is the time-shifted FIFO. The last packet in the queue is not
-//! dropped: there is no queue to shorten.
+//! A queue's delay is the current sojourn time of its first packet. An update that is due runs at the next arrival or
+//! departure, with the delays at its due time. An accumulator spreads marks and drops evenly instead of at random, as
+//! in the appendix. The scheduler is the time-shifted FIFO, one of the permitted schedulers. The last packet in the
+//! queue is not dropped: no queue remains to be shortened.
 
 use narrows_units::{Nanos, Random, Rate};
 
@@ -29,17 +29,17 @@ pub struct DualPi2 {
     pub beta: f64,
     /// Ratio of the low-latency queue's probability to the base probability (2).
     pub coupling: f64,
-    /// Delay at which the low-latency queue begins to mark on its own (0.8 ms).
+    /// Delay at which the low-latency queue begins to mark independently of the base probability (0.8 ms).
     pub ramp_min: Nanos,
-    /// Additional delay over which that probability rises to 1 (0.4 ms); zero makes a step.
+    /// Additional delay over which that marking probability rises to 1 (0.4 ms); zero makes a step.
     pub ramp_range: Nanos,
-    /// Time shift of the scheduler: the low-latency queue goes first until the classic packet has waited
-    /// longer by this (50 ms).
+    /// Time shift of the scheduler: the low-latency queue goes first until the classic packet has waited this much
+    /// longer (50 ms).
     pub shift: Nanos,
 }
 
 impl DualPi2 {
-    /// The constants for a reference delay and the longest typical round-trip time.
+    /// Returns the constants for a reference delay and the longest typical round-trip time.
     pub fn for_rtt(target: Nanos, rtt_max: Nanos) -> Self {
         let update = target.min(rtt_max / 3).max(Nanos::from_nanos(1));
         let rtt_max = rtt_max.as_secs_f64();
@@ -124,20 +124,20 @@ impl<F: Frame> Queues<F> {
         }
     }
 
-    /// Runs the updates due by `now`; call it before an arrival or departure changes the queues.
+    /// Runs the updates due by `now`; must be called before an arrival or departure changes the queues.
     fn update(&mut self, now: Nanos) {
         while self.next_update <= now {
             let delay = sojourn(&self.classic, self.next_update).max(sojourn(&self.low, self.next_update));
             self.step(delay);
             let calm = self.packets() == 0 && self.base == 0.0 && self.delay_before.is_zero();
-            // Skip the rest of an idle time, which has no effect.
+            // The remaining updates of an idle time would change nothing: skip them.
             let steps = if calm { 1 + (now - self.next_update).as_nanos() / self.config.update.as_nanos() } else { 1 };
             self.next_update += self.config.update * steps;
         }
     }
 
-    /// One update (figure 6). In overload the low-latency queue may be the longer one, so the greater delay
-    /// counts (appendix A.2).
+    /// Performs one update (figure 6). `delay` is the greater delay of both queues: in overload it may be that of the
+    /// low-latency queue (appendix A.2).
     fn step(&mut self, delay: Nanos) {
         let (q, before) = (delay.as_secs_f64(), self.delay_before.as_secs_f64());
         let change = self.config.alpha * (q - self.config.target.as_secs_f64()) + self.config.beta * (q - before);
@@ -145,17 +145,17 @@ impl<F: Frame> Queues<F> {
         self.delay_before = delay;
     }
 
-    /// Probability for classic packets.
+    /// Drop or mark probability of classic packets.
     fn classic_probability(&self) -> f64 {
         self.base * self.base
     }
 
-    /// Coupled probability of the low-latency queue; saturated at 1.
+    /// Coupled mark probability of the low-latency queue; from 1 on it is saturated.
     fn coupled(&self) -> f64 {
         self.config.coupling * self.base
     }
 
-    /// Native probability of the low-latency queue for a packet with this sojourn time.
+    /// Native mark probability of the low-latency queue for a packet with this sojourn time.
     fn ramp(&self, waited: Nanos) -> f64 {
         if waited < self.ramp_min {
             return 0.0;
@@ -201,7 +201,7 @@ impl<F: Frame> Queueing<F> for Queues<F> {
                 let taken = self.classic_count.takes(self.classic_probability());
                 (taken && (saturated || packet.ecn() == Ecn::NotEct), taken)
             } else if saturated {
-                // Marks cannot become more frequent: drop from both queues alike (appendix A.2).
+                // Marks cannot become more frequent, so drop with the same probability in both queues (appendix A.2).
                 let dropped = self.low_drops.takes(self.classic_probability());
                 (dropped, !dropped && self.low_count.takes(self.coupled().min(1.0)))
             } else {
@@ -279,7 +279,7 @@ mod tests {
         // 0.15 × 0 - 3 × 20 ms = -0.06.
         queue.step(MS(15));
         close(queue.base, 0.048);
-        // 0.15 × -15 ms - 3 × 15 ms = -0.04725, and then below zero.
+        // 0.15 × -15 ms - 3 × 15 ms = -0.04725. The next step would end below zero.
         queue.step(Nanos::ZERO);
         close(queue.base, 0.00075);
         queue.step(Nanos::ZERO);
@@ -288,7 +288,7 @@ mod tests {
         assert_eq!(queue.base, 1.0);
     }
 
-    /// Late updates use the delays at the times when they were due, and the longer of both queues' delays.
+    /// A late update uses the delays at its due time, and the greater delay of both queues.
     #[test]
     fn late_updates_use_their_own_times_and_longer_delay() {
         let mut queue = dualpi2();
@@ -318,7 +318,7 @@ mod tests {
         close(slow.ramp(Nanos::from_micros(3_200)), 0.5);
     }
 
-    /// Number of drops and marks among `n` packets that leave at once under a base probability.
+    /// Numbers of drops and marks among `n` packets dequeued at time zero under a base probability.
     fn fate(base: f64, n: u64, ecn: Ecn) -> (u64, u64) {
         let mut queue = dualpi2();
         fill(&mut queue, Nanos::ZERO, n, ecn);
@@ -332,16 +332,17 @@ mod tests {
     /// Classic packets are dropped or marked with p'^2, L4S packets marked with k p'.
     #[test]
     fn classic_gets_squared_and_l4s_coupled_probability() {
-        // 0.25² of 1600 is 100, and 2 × 0.25 of it is 800; the accumulator must exceed 1, so one is missing.
+        // 0.25² of 1600 packets are 100, and 2 × 0.25 of them are 800. The accumulator must exceed 1, so each number is
+        // one less.
         assert_eq!(fate(0.25, 1600, Ecn::NotEct), (99, 0));
         assert_eq!(fate(0.25, 1600, Ecn::Ect0), (0, 99));
         assert_eq!(fate(0.25, 1600, Ecn::Ect1), (0, 799));
     }
 
-    /// In overload both queues have the same drop probability.
+    /// In overload, packets of both queues have the same drop probability.
     #[test]
     fn overload_drops_both_queues_alike() {
-        // At p' = 1/2 the coupled probability is 1 and the classic one 25 %.
+        // At p' = 1/2 the coupled probability is 1 and the classic probability 25 %.
         for ecn in [Ecn::NotEct, Ecn::Ect0] {
             assert_eq!(fate(0.5, 1600, ecn), (399, 0));
         }

@@ -1,6 +1,5 @@
-//! FQ-CoDel (RFC 8290): hashes flows to queues and serves these by deficit round robin, newly active queues
-//! first. CoDel manages each queue. When the total exceeds the limit, packets of the longest queue are
-//! dropped.
+//! FQ-CoDel (RFC 8290): hashes flows to queues and serves the queues by deficit round robin, newly active queues first.
+//! CoDel manages each queue. When the total backlog exceeds the limit, packets of the longest queue are dropped.
 
 use narrows_units::{Nanos, Random, Rate};
 
@@ -13,8 +12,7 @@ use crate::{Direction, Frame};
 
 const NONE: u32 = u32::MAX;
 
-/// Maximum number of packets dropped at once from the longest queue, so that one search serves many drops
-/// (section 4.1).
+/// Maximum number of packets dropped per search for the longest queue: one search serves many drops (section 4.1).
 const DROP_BATCH: u64 = 64;
 
 #[derive(Clone, Debug)]
@@ -23,7 +21,7 @@ struct FlowQueue<F> {
     codel: State,
     /// Bytes left to send in this round.
     credit: i64,
-    /// Next queue in its list.
+    /// Next queue in the same list.
     next: u32,
     active: bool,
 }
@@ -58,7 +56,7 @@ impl List {
 /// The constants of FQ-CoDel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FqCoDel {
-    /// CoDel of each flow queue.
+    /// Constants of the CoDel of each flow queue.
     pub codel: CoDel,
     /// Number of flow queues.
     pub queues: u32,
@@ -110,8 +108,8 @@ impl<F: Frame> FlowQueues<F> {
         }
     }
 
-    /// Queue of a frame: a hash of flow key and direction, in place of the 5-tuple, and a salt (the finaliser
-    /// of SplitMix64).
+    /// Returns the queue of a frame: a hash (the finaliser of SplitMix64) of a salt, and of flow key and direction in
+    /// place of the 5-tuple.
     fn queue_of(&self, frame: &F) -> u32 {
         let tuple = u64::from(frame.flow()) << 1 | u64::from(frame.direction() == Direction::Reverse);
         let mut hash = tuple.wrapping_add(self.salt);
@@ -135,7 +133,8 @@ impl<F: Frame> FlowQueues<F> {
 }
 
 impl<F: Frame> Queueing<F> for FlowQueues<F> {
-    /// Section 4.1. Returns whether the frame itself remains queued once the queues fit the limit again.
+    /// Enqueues as in section 4.1. Returns whether the frame itself is still queued once the backlog is within the
+    /// limit again.
     fn enqueue(&mut self, now: Nanos, frame: &F, _: Option<u8>, room: Room, stats: &mut Tally<F>) -> bool {
         let index = self.queue_of(frame);
         let queue = &mut self.queues[index as usize];
@@ -152,13 +151,13 @@ impl<F: Frame> Queueing<F> for FlowQueues<F> {
         }
         let kept = self.queues[index as usize].backlog.packets() > 0;
         if !kept {
-            // The arrival itself was dropped last; the return value reports that.
+            // The arriving frame itself was dropped last; the return value reports this drop.
             stats.evicted.pop();
         }
         kept
     }
 
-    /// Section 4.2.
+    /// Dequeues as in section 4.2.
     fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         loop {
             let from_new = self.new.head != NONE;
@@ -184,7 +183,7 @@ impl<F: Frame> Queueing<F> for FlowQueues<F> {
             }
             list.pop(&self.queues);
             if from_new {
-                // Otherwise a flow of single packets would always go first.
+                // If it became inactive now, a flow of single packets would always go first.
                 self.old.push(&mut self.queues, index);
             } else {
                 self.queues[index as usize].active = false;
@@ -233,7 +232,7 @@ mod tests {
         fill(&mut fq, 1, 100, 1500);
         assert_eq!(leave(&mut fq, 3), [(1, 0), (1, 1), (1, 2)]);
         fill(&mut fq, 2, 1, 100);
-        // Flow 1 had 1514 - 1500 bytes of credit left, was served once more and then lost its turn.
+        // Flow 1 had 1514 - 1500 = 14 bytes of credit left. It was served once more, and its turn then ended.
         assert_eq!(leave(&mut fq, 3), [(2, 0), (1, 3), (1, 4)]);
     }
 
@@ -248,7 +247,7 @@ mod tests {
             fill(&mut fq, 2, 100, 1500);
             leave(&mut fq, departed);
             fill(&mut fq, 3, 40, 100);
-            // Fifteen packets leave 14 of 1514 bytes, so one more may begin.
+            // After fifteen packets of 100 bytes, 14 of the 1514 bytes of credit remain, so a sixteenth may be sent.
             let flows: Vec<u32> = leave(&mut fq, 17).into_iter().map(|(flow, _)| flow).collect();
             assert_eq!(flows[..16], [3; 16], "after {departed} departures");
             assert_ne!(flows[16], 3, "after {departed} departures");
@@ -268,11 +267,11 @@ mod tests {
             }
             from_standing += leave(&mut fq, 1).iter().filter(|&&(flow, _)| flow == 1).count();
         }
-        // Each gets a quantum of 1514 bytes per round, in either order.
+        // Each of the two queues gets a quantum of 1514 bytes per round, in either order.
         assert!((95..=105).contains(&from_standing), "{from_standing}");
     }
 
-    /// Standing queues share the link by bytes, at any packet size.
+    /// Standing queues get equal shares of the link in bytes, at any packet size.
     #[test]
     fn standing_queues_share_by_bytes() {
         let mut fq = fq(1024);
@@ -310,7 +309,7 @@ mod tests {
         fill(&mut fq, 2, 25, 100);
         let mut stats = Tally::default();
         assert!(fq.enqueue(Nanos::ZERO, &packet(2, 25, 100), None, Room::Packets(45), &mut stats));
-        // Flow 2 has more packets, flow 1 more bytes: ten of its twenty are dropped.
+        // Flow 2 has more packets, but flow 1 has more bytes: ten of the twenty packets of flow 1 are dropped.
         assert_eq!((stats.dropped_queue, fq.packets(), fq.bytes()), (10, 36, 10 * 1500 + 26 * 100));
         assert_eq!(leave(&mut fq, 1), [(1, 10)]);
         fill(&mut fq, 3, 200, 1500);

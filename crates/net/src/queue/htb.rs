@@ -1,28 +1,27 @@
 //! # Hierarchical token bucket
 //!
-//! Classes form trees under the link. Each has an assured rate and a ceiling. Siblings may borrow the rate
-//! that a class leaves unused. Only leaves queue packets.
+//! Classes form trees under the link. Each class has an assured rate and a ceiling. Siblings may borrow the rate that a
+//! class leaves unused. Only leaves queue packets.
 //!
 //! ## Control law
 //!
-//! Each class has two buckets, one filled at its rate, one at its ceiling. Its mode (Devera 2002,
+//! Each class has two buckets, one filled at its rate, one at its ceiling. They determine its mode (Devera 2002,
 //! 'Definitions'):
 //!
 //! | mode | condition | permission |
 //! |---|---|---|
-//! | red | its ceiling's bucket is in debt | nothing |
-//! | yellow | else, its rate's bucket is in debt | borrow from its parent, if that is green, or yellow and may borrow itself |
+//! | red | its ceiling's bucket is in debt | none |
+//! | yellow | else, its rate's bucket is in debt | borrow from a parent that is green, or yellow and may borrow |
 //! | green | else | send, and lend |
 //!
 //! A leaf that sends with its own tokens pays from both its buckets, as does each of its ancestors. A leaf that borrows
 //! pays only from its ceiling's bucket, as does each class between it and the lender; the lender and its ancestors pay
 //! from both buckets. The link itself is a class that is always green and never pays.
 //!
-//! The level of an eligible leaf is that of its lender. Green leaves go first (level 0), then leaves that
-//! borrow from a green class, starting with the lender farthest from the link. Within a level the lowest
-//! priority number goes first, and leaves of equal priority take turns by deficit round robin (Shreedhar and
-//! Varghese 1995) with their quanta. Excess therefore goes to the backlogged leaves of the best priority, in
-//! the ratio of their quanta.
+//! The level of an eligible leaf is that of its lender. Green leaves go first (level 0), then leaves that borrow from a
+//! green class, starting with the lender farthest from the link. Within a level the lowest priority number goes first,
+//! and leaves of equal priority take turns by deficit round robin (Shreedhar and Varghese 1995) with their quanta.
+//! Excess bandwidth therefore goes to the backlogged leaves of the best priority, in the ratio of their quanta.
 //!
 //! ## States
 //!
@@ -38,27 +37,27 @@
 //!
 //! * M. Devera, 'Hierarchical token bucket theory', 2002: modes, the goal (equations 1 to 3), the order of
 //!   levels.
-//! * Linux `net/sched/sch_htb.c` (behaviour; version 6): the rules of payment, one packet of debt, the
-//!   quantum of a tenth of a second.
+//! * Linux `net/sched/sch_htb.c` (behaviour; version 6): the rules of payment, a debt of one packet, the quantum of a
+//!   tenth of a second.
 //!
 //! ## Differences
 //!
 //! 1. Tokens are exact integers, and mode changes are exact to the nanosecond. There is no hysteresis, and
 //!    debt is bounded only by the integer's range, 9 GB. Linux forgives debt beyond 60 s of the class's rate.
-//! 2. Roots of the trees are children of the link, which always lends. In Linux a root cannot borrow; a
-//!    ceiling equal to the rate has this effect.
-//! 3. A policed class pays for a packet from its own buckets on arrival, and is always green: accepted
-//!    packets wait for other packets, never for tokens.
+//! 2. Roots of the trees are children of the link, which always lends. In Linux a root cannot borrow; here a ceiling
+//!    equal to the rate has the same effect.
+//! 3. A policed class pays for a packet from its two buckets on arrival, and is always green: accepted packets wait for
+//!    other packets, never for tokens.
 //! 4. By default a bucket holds one packet plus the tokens of a millisecond and of the time in which the link sends two
 //!    packets per leaf, so a class loses no tokens during the turns of other classes. Linux derives its default from
 //!    the timer's resolution.
-//! 5. Every leaf has its own limit; there is no common one.
+//! 5. Every leaf has a separate limit; there is no common limit.
 //!
 //! ## Known weaknesses
 //!
-//! As in Linux, a green leaf sends even if an ancestor is red. If the rates of children sum to at most their
-//! parent's, the parent exceeds its ceiling by at most the bursts of the leaves below it. Scenario checks
-//! refuse violations; [`Queueing::set_class`] does not check.
+//! As in Linux, a green leaf sends even if an ancestor is red. If the rates of children sum to at most their parent's,
+//! the parent exceeds its ceiling by at most the bursts of the leaves below it. Scenario checks reject violations;
+//! [`Queueing::set_class`] does not check.
 
 mod agenda;
 mod bucket;
@@ -116,11 +115,11 @@ pub(crate) struct ClassQueues<F> {
 }
 
 impl<F: Frame> ClassQueues<F> {
-    /// Empty queues and full buckets for a link of `rate`. `limit` applies to classes without their own.
+    /// Creates empty queues and full buckets for a link of `rate`. `limit` applies to classes without a limit.
     fn new(config: &Arc<Htb>, rate: Rate, limit: Limit) -> Self {
         let round = round(config, rate);
-        // A time limit of the link counts at the link's rate: the assured rate of a class that mostly borrows
-        // would mislead.
+        // A time limit of the link is converted at the link's rate: the assured rate of a class that mostly borrows
+        // would be far too low.
         let limit = match limit {
             Limit::Time(wait) => Limit::Bytes(Bytes::new(rate.over(wait).as_u64().saturating_add(MTU))),
             limit => limit,
@@ -169,12 +168,12 @@ impl<F: Frame> ClassQueues<F> {
         }
     }
 
-    /// Index of the link's own class, which always lends and never pays.
+    /// Index of the class of the link itself, which always lends and never pays.
     fn link(&self) -> usize {
         self.classes.len() - 1
     }
 
-    /// Leaves at and below a class.
+    /// The leaves of the subtree of a class, itself included.
     fn below(&self, class: usize) -> impl Iterator<Item = &Class<F>> {
         let link = self.link();
         let under = move |mut leaf: usize| {
@@ -186,8 +185,8 @@ impl<F: Frame> ClassQueues<F> {
         (0..link).filter(|&n| self.classes[n].level == 0).filter(move |&n| under(n)).map(|n| &self.classes[n])
     }
 
-    /// The leaf whose turn it is. After all borrowers of a class have had their turn, the turn passes to its
-    /// neighbours.
+    /// Returns the leaf whose turn it is. After all borrowers of a class have had their turn, the turn passes to the
+    /// siblings of that class.
     fn leaf_in_turn(&mut self, level: usize, priority: usize) -> usize {
         let mut index = self.rows[level][priority].next_or_first();
         while self.classes[index].level > 0 {
@@ -207,8 +206,8 @@ impl<F: Frame> ClassQueues<F> {
         index
     }
 
-    /// Registers a class at the given priorities: in a row if it is green, else in its parent's feeds, which
-    /// may make the parent active.
+    /// Registers a class at the given priorities: in a row if the class is green, otherwise in its parent's feeds,
+    /// which may make the parent active.
     fn attach(&mut self, mut index: usize, mut priorities: u8) {
         while self.classes[index].mode == Mode::Yellow && priorities != 0 {
             let parent = self.classes[index].parent;
@@ -237,7 +236,7 @@ impl<F: Frame> ClassQueues<F> {
             let mut gone = 0;
             for priority in bits(priorities) {
                 let feed = &mut self.classes[parent].feeds[priority];
-                // A class that had the turn keeps it on return.
+                // A class that had the turn has it again when it returns.
                 feed.remove(index);
                 gone |= u8::from(feed.is_empty()) << priority;
             }
@@ -300,7 +299,7 @@ impl<F: Frame> ClassQueues<F> {
 }
 
 impl<F: Frame> Queueing<F> for ClassQueues<F> {
-    /// Accepts a frame or drops it. `class` steers it; otherwise the flow table selects its leaf.
+    /// Accepts a frame or drops it. `class` selects the leaf; without `class`, the flow table selects it.
     fn enqueue(&mut self, now: Nanos, frame: &F, class: Option<u8>, room: Room, stats: &mut Tally<F>) -> bool {
         let index = usize::from(self.config.leaf_of(frame.flow(), class));
         let class = &mut self.classes[index];
@@ -332,7 +331,7 @@ impl<F: Frame> Queueing<F> for ClassQueues<F> {
         true
     }
 
-    /// Next packet that may leave, with its arrival time.
+    /// Removes the next packet that may leave; returns it with its arrival time.
     fn dequeue(&mut self, now: Nanos, _: &mut Tally<F>) -> Option<(Nanos, F)> {
         self.change_modes(now);
         let level = self.ready.iter().position(|&priorities| priorities != 0)?;
@@ -377,8 +376,8 @@ impl<F: Frame> Queueing<F> for ClassQueues<F> {
         }
     }
 
-    /// Sets rate and ceiling of a class; [`Rate::MAX`] means no ceiling. For a policed class the lower of
-    /// both counts. Debts remain, and so do tokens within the new depths.
+    /// Sets rate and ceiling of a class; [`Rate::MAX`] means no ceiling. For a policed class the lower of both rates
+    /// applies. The buckets keep debts, and tokens up to the new depths.
     fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
         let Some(config) = self.config.classes().get(usize::from(class)) else { return };
         let derived = Derived::new(config, self.round, rate, Some(ceil));
@@ -404,7 +403,7 @@ impl<F: Frame> Queueing<F> for ClassQueues<F> {
         }
     }
 
-    /// Statistics of each class and its descendants since `since`.
+    /// Statistics of each class and its descendants from `since` to `now`.
     fn class_stats(&self, since: Nanos, now: Nanos) -> Vec<ClassStats> {
         let elapsed = (now - since).as_nanos().max(1) as f64;
         let of = |(number, class): (usize, &HtbClass)| {
@@ -437,7 +436,7 @@ impl<F: Frame> Queueing<F> for ClassQueues<F> {
     }
 }
 
-/// Positions of the set bits.
+/// Positions of the bits that are set.
 fn bits(mut mask: u8) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let first = mask.trailing_zeros() as usize;

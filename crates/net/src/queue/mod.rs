@@ -1,7 +1,8 @@
 //! Queue disciplines: the departure order of packets, and AQM drops and marks.
 //!
-//! A file per discipline holds its constants, its rules and their tests; the list below is the only one. All of them
-//! import only `backlog`, `limit` and `stats`. A discipline with one backlog is an [`Aqm`], others are [`Queueing`].
+//! One file per discipline contains its constants, its rules and their tests; the list below is the only list of
+//! disciplines. Their files import only `backlog`, `limit` and `stats`. A discipline with one backlog implements
+//! [`Aqm`], any other implements [`Queueing`].
 
 mod backlog;
 
@@ -18,8 +19,8 @@ use crate::stats::{ClassStats, Tally};
 
 pub(crate) use self::backlog::Room;
 
-/// Passes the list of queue disciplines to the macro `$then`: meaning, module, type of the constants, name in scenarios.
-/// Drop-tail, which has neither constants nor rules, is not in it.
+/// Passes the list of queue disciplines to the macro `$then`: meaning, module, type of the constants, name in
+/// scenarios. The list omits drop-tail, which has neither constants nor rules.
 #[macro_export]
 macro_rules! queue_disciplines {
     ($then:ident) => {
@@ -46,30 +47,32 @@ macro_rules! queue_disciplines {
 pub(crate) trait Configuration: Sized {
     /// The discipline.
     type Queue<F: Frame>: Queueing<F> + Clone + Debug;
-    /// An empty queue for a link of mean rate `rate` with the link's `limit`.
+    /// Creates an empty queue for a link of mean rate `rate` with the link's `limit`.
     fn queue<F: Frame>(&self, rate: Rate, limit: Limit, random: Random) -> Self::Queue<F>;
-    /// Constants for tests of all disciplines: those of its document, and marks where it can mark.
+    /// Example constants for tests: the values of the specification, with marking on if the discipline can mark.
     fn example() -> Self;
 }
 
 /// A queue with its discipline.
 pub(crate) trait Queueing<F: Frame> {
-    /// Accepts a frame or drops it, and counts drops and marks. `class` steers it in queues with classes.
+    /// Accepts a frame or drops it, and counts drops and marks. `class` selects the class of the frame in queues with
+    /// classes.
     fn enqueue(&mut self, now: Nanos, frame: &F, class: Option<u8>, room: Room, stats: &mut Tally<F>) -> bool;
-    /// Next frame to transmit, with its arrival time; `None` if none may leave yet. Counts drops and marks.
+    /// Removes the next frame to transmit; returns it with its arrival time, or `None` if no frame may leave yet.
+    /// Counts drops and marks.
     fn dequeue(&mut self, now: Nanos, stats: &mut Tally<F>) -> Option<(Nanos, F)>;
     /// Packets in the queue.
     fn packets(&self) -> u64;
     /// Bytes in the queue.
     fn bytes(&self) -> u64;
-    /// Earliest time at which [`Queueing::dequeue`] may return a frame: `now` if at once, [`Nanos::MAX`] if the queue is
-    /// empty.
+    /// Earliest time at which [`Queueing::dequeue`] may return a frame: `now` if a frame may leave now, [`Nanos::MAX`]
+    /// if the queue is empty.
     fn ready_at(&self, now: Nanos) -> Nanos {
         if self.packets() == 0 { Nanos::MAX } else { now }
     }
     /// The link becomes idle.
     fn idle(&mut self, _now: Nanos) {}
-    /// Number of queues with a limit of their own.
+    /// Number of queues with a separate limit.
     fn leaves(&self) -> u64 {
         1
     }
@@ -93,9 +96,9 @@ pub(crate) trait Aqm {
     fn judge<F: Frame>(&mut self, _now: Nanos, _frame: &F, _backlog: &Backlog<F>, _room: Room) -> Verdict {
         Verdict::Pass
     }
-    /// A frame entered the queue: the link is busy.
+    /// A frame entered the queue, so the link is busy.
     fn accepted(&mut self) {}
-    /// Next frame to transmit, with its arrival time.
+    /// Removes the next frame to transmit; returns it with its arrival time.
     fn next<F: Frame>(&mut self, _now: Nanos, backlog: &mut Backlog<F>, _stats: &mut Tally<F>) -> Option<(Nanos, F)> {
         backlog.pop()
     }
@@ -103,10 +106,10 @@ pub(crate) trait Aqm {
     fn idle(&mut self, _now: Nanos) {}
 }
 
-/// Drop-tail.
+/// Drop-tail: no rules.
 impl Aqm for () {}
 
-/// One backlog under an AQM.
+/// One backlog, managed by an AQM.
 #[derive(Clone, Debug)]
 pub(crate) struct Managed<F, A> {
     backlog: Backlog<F>,
@@ -155,7 +158,7 @@ impl<F: Frame, A: Aqm> Queueing<F> for Managed<F, A> {
     }
 }
 
-/// Defines the enums of all disciplines, and `call!`, which calls a method of whichever discipline a queue has.
+/// Defines the enums of all disciplines, and `call!`, which calls a method on the discipline of a queue.
 macro_rules! each {
     ($($(#[$doc:meta])* $module:ident::$Variant:ident($Config:ty) $name:literal,)*) => {
         $(mod $module; pub use self::$module::$Variant;)*
@@ -169,7 +172,8 @@ macro_rules! each {
         }
 
         impl Queue {
-            /// One of every discipline, for tests of all: with the constants of its document, and marks where it can mark.
+            /// One example of every discipline, for tests: with the values of its specification, and marking on if it
+            /// can mark.
             pub fn examples() -> Vec<Self> {
                 vec![Self::DropTail, $(Self::$Variant(<$Config>::example()),)*]
             }
@@ -184,7 +188,7 @@ macro_rules! each {
         }
 
         impl<F: Frame> Discipline<F> {
-            /// An empty queue for a link of mean rate `rate` with the link's `limit`.
+            /// Creates an empty queue for a link of mean rate `rate` with the link's `limit`.
             pub(crate) fn new(config: &Queue, rate: Rate, limit: Limit, random: Random) -> Self {
                 match config {
                     Queue::DropTail => Self::DropTail(Managed::new(())),
@@ -247,7 +251,7 @@ impl<F: Frame> ClassQueue for Discipline<F> {
     }
 }
 
-/// An empty queue without a link, to test and benchmark a hook on its own. Its rate is 1 Mbit/s.
+/// Creates an empty queue of 1 Mbit/s without a link, for tests and benchmarks of a hook alone.
 pub fn standalone_queue<F: Frame + 'static>(config: &Queue) -> Box<dyn ClassQueue> {
     let random = Random::stream(1, "standalone", 0);
     let rate = Rate::from_bytes_per_sec(125_000);

@@ -2,8 +2,8 @@
 //! every 15 ms.
 //!
 //! The delay is the current sojourn time of the first queued packet, measured by timestamps (section 4.2 allows any
-//! method). Due updates run at the next arrival or departure, with the delays at the times when they were due: their
-//! inputs do not change in between. The optional extensions of sections 5.2 to 5.5 are omitted.
+//! method). An update that is due runs at the next arrival or departure, with the delay at its due time: the inputs do
+//! not change in between. The optional extensions of sections 5.2 to 5.5 are omitted.
 
 use narrows_units::{Nanos, Random, Rate};
 
@@ -58,7 +58,8 @@ pub(crate) struct State {
     random: Random,
 }
 
-/// Scales the step down at small probabilities, so that these take as long to double as others (section 4.2).
+/// Scales the step down at small probabilities, so that a small probability takes as long to double as a large one
+/// (section 4.2).
 fn scale(probability: f64) -> f64 {
     match probability {
         p if p < 0.000_001 => 1.0 / 2048.0,
@@ -83,12 +84,12 @@ impl State {
         }
     }
 
-    /// Runs the updates due by `now`; call it before an arrival or departure changes the queue.
+    /// Runs the updates due by `now`; must be called before an arrival or departure changes the queue.
     fn update<F: Frame>(&mut self, now: Nanos, backlog: &Backlog<F>) {
         while self.next_update <= now {
             let delay = backlog.oldest().map_or(Nanos::ZERO, |arrived| self.next_update - arrived);
             if delay.is_zero() && self.probability == 0.0 && backlog.packets() == 0 && self.delay_before.is_zero() {
-                // Skip the rest of an idle time, which has no effect.
+                // The remaining updates of an idle time would change nothing: skip them.
                 let skipped = (now - self.next_update).as_nanos() / UPDATE_INTERVAL.as_nanos();
                 self.next_update += UPDATE_INTERVAL * skipped;
             }
@@ -97,7 +98,7 @@ impl State {
         }
     }
 
-    /// One update (section 4.2), and the burst allowance (section 4.4).
+    /// Performs one update of the probability (section 4.2) and of the burst allowance (section 4.4).
     fn step(&mut self, delay: Nanos) {
         let (q, before) = (delay.as_secs_f64(), self.delay_before.as_secs_f64());
         let step = ALPHA * (q - self.config.target.as_secs_f64()) + BETA * (q - before);
@@ -164,19 +165,20 @@ mod tests {
     fn probability_follows_the_scaled_control_law() {
         let mut pie = pie(false);
         let ms = Nanos::from_millis;
-        // (5 ms / 8 + 20 ms · 5/4) / 2048.
+        // The step is (5 ms / 8 + 20 ms · 5/4) / 2048.
         pie.step(ms(20));
         let mut expected = (0.005 / 8.0 + 0.020 * 1.25) / 2048.0;
         close(pie.probability, expected);
-        // It is now 1.25e-5: a step of (15 ms / 8 + 10 ms · 5/4) / 128.
+        // The probability is now 1.25e-5, so the step is (15 ms / 8 + 10 ms · 5/4) / 128.
         pie.step(ms(30));
         expected += (0.015 / 8.0 + 0.010 * 1.25) / 128.0;
         close(pie.probability, expected);
-        // 1.2e-4: a step of (15 ms / 8) / 32.
+        // At 1.2e-4 the step is (15 ms / 8) / 32.
         pie.step(ms(30));
         expected += 0.015 / 8.0 / 32.0;
         close(pie.probability, expected);
-        // A falling delay lowers it to zero: (-5 ms / 8 - 20 ms · 5/4) / 32 is below minus its value.
+        // A falling delay lowers the probability to zero: the step (-5 ms / 8 - 20 ms · 5/4) / 32 would make it
+        // negative.
         pie.step(ms(10));
         assert_eq!(pie.probability, 0.0);
     }
@@ -200,7 +202,7 @@ mod tests {
         close(pie.probability, (0.05 - 0.015 / 8.0 / 2.0) * 0.98);
     }
 
-    /// Late updates use the delays at the times when they were due.
+    /// A late update uses the delay at its due time.
     #[test]
     fn late_updates_use_their_own_times() {
         // The first packet arrived at 4 ms and nothing happened until 100 ms: updates at 15, 30, … 90 ms.
@@ -221,7 +223,7 @@ mod tests {
         assert_eq!((lazy.probability, walked.probability), (0.0, 0.0));
     }
 
-    /// Bursts pass; then packets are dropped with the probability, unless the queue is small.
+    /// A burst passes; then packets are dropped with the given probability, unless the queue is short.
     #[test]
     fn drops_follow_the_probability_after_the_burst() {
         let mut pie = pie(false);

@@ -1,6 +1,6 @@
-//! RED (Floyd and Jacobson 1993), gentle (Floyd 2000), optionally adaptive (Floyd, Gummadi and Shenker 2001):
-//! drops packets with a probability that grows with a moving average of the queue length, and spaces the
-//! drops evenly by counting.
+//! RED (Floyd and Jacobson 1993), gentle (Floyd 2000), optionally adaptive (Floyd, Gummadi and Shenker 2001): drops
+//! packets with a probability that grows with a moving average of the queue length, and spaces the drops evenly by
+//! counting packets.
 
 use narrows_units::{Bytes, Nanos, Random, Rate};
 
@@ -9,7 +9,7 @@ use super::{Aqm, Configuration, Managed};
 use crate::Frame;
 use crate::limit::Limit;
 
-/// Packet size for counting idle time, as in ns-2.
+/// Packet size in which idle time is counted, as in ns-2.
 const SMALL_PACKET: Bytes = Bytes::new(500);
 const ADAPT_INTERVAL: Nanos = Nanos::from_millis(500);
 /// Adaptive RED keeps the average in the middle fifth of the band between the thresholds.
@@ -19,14 +19,14 @@ const MAX_P_STEP: f64 = 0.01;
 const MAX_P_BOTTOM: f64 = 0.01;
 const MAX_P_TOP: f64 = 0.5;
 
-/// The constants of RED. The average is that of the queue length.
+/// The constants of RED. `average` means the moving average of the queue length.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Red {
     /// Below this average, in packets, nothing is dropped.
     pub min: f64,
     /// At this average the probability is `max_p`.
     pub max: f64,
-    /// See `max`.
+    /// Probability at the average `max`.
     pub max_p: f64,
     /// Weight of the newest sample in the average.
     pub weight: f64,
@@ -55,15 +55,15 @@ impl Configuration for Red {
 
 #[derive(Clone, Debug)]
 pub(crate) struct State {
-    /// `max_p` changes if RED is adaptive.
+    /// The constants; `max_p` changes if RED is adaptive.
     config: Red,
     /// Moving average of the queue length in packets.
     average: f64,
-    /// Packets since the last drop or mark, while the average is above the minimum.
+    /// Packets since the last drop or mark; `None` while the average is below the minimum.
     count: Option<u64>,
     idle_since: Option<Nanos>,
     small_packet_time: Nanos,
-    /// Next adaptation of `max_p`; [`Nanos::MAX`] if fixed.
+    /// Time of the next adaptation of `max_p`; [`Nanos::MAX`] if `max_p` is fixed.
     next_adaptation: Nanos,
     random: Random,
 }
@@ -105,7 +105,7 @@ impl State {
         self.average += self.config.weight * (queued as f64 - self.average);
     }
 
-    /// Probability at the current average, before counting.
+    /// Drop or mark probability at the current average, before the correction by the count.
     fn base_probability(&self) -> f64 {
         if self.average < self.config.min {
             0.0
@@ -127,8 +127,8 @@ impl State {
             self.count = None;
             return Verdict::Pass;
         }
-        // p / (1 - count p): the gap between two drops is uniform instead of geometric. The packet after a
-        // drop has number one, as in the published algorithm and ns-2, so the gap is between 1 and 1/p - 1.
+        // p / (1 - count p): the gap between two drops is uniform instead of geometric. The packet after a drop has
+        // count one, as in the published algorithm and ns-2, so the gap is between 1 and 1/p - 1.
         let count = self.count.map_or(0, |count| count + 1);
         let rest = 1.0 - count as f64 * base;
         let probability = if rest > 0.0 { base / rest } else { 1.0 };
@@ -140,7 +140,7 @@ impl State {
         if self.config.ecn && self.average < 2.0 * self.config.max { Verdict::Mark } else { Verdict::Drop }
     }
 
-    /// Runs the due adaptations of `max_p`; the average has not changed since.
+    /// Runs the due adaptations of `max_p`; the average has not changed since they became due.
     fn adapt(&mut self, now: Nanos) {
         while self.next_adaptation <= now {
             let margin = BAND_MARGIN * (self.config.max - self.config.min);
@@ -149,7 +149,7 @@ impl State {
             } else if self.average > self.config.max - margin && self.config.max_p <= MAX_P_TOP {
                 self.config.max_p += MAX_P_STEP.min(self.config.max_p / 4.0);
             } else {
-                // No later adaptation up to `now` changes it.
+                // No later adaptation up to `now` would change `max_p`.
                 let skipped = (now - self.next_adaptation).as_nanos() / ADAPT_INTERVAL.as_nanos();
                 self.next_adaptation += ADAPT_INTERVAL * skipped;
             }
@@ -176,7 +176,7 @@ impl Aqm for State {
 mod tests {
     use super::*;
 
-    /// Thresholds 5 and 15 packets, 10 %, before a link on which 500 bytes take 1 ms.
+    /// RED with thresholds of 5 and 15 packets and `max_p` of 10 %, on a link where 500 bytes take 1 ms.
     fn red(weight: f64, adaptive: bool, ecn: bool) -> State {
         let rate = Rate::from_bytes_per_sec(500_000);
         let config = Red { weight, adaptive, ecn, ..Red::default() };
@@ -204,10 +204,10 @@ mod tests {
         let mut red = red(0.002, false, false);
         red.average = 10.0;
         red.idle(Nanos::from_millis(100));
-        // 250.5 ms count as 250 packets of 500 bytes; the arrival is one more.
+        // 250.5 ms count as 250 packets of 500 bytes; the arriving packet is one more.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(251));
-        // That time does not count again, whether the arrival was dropped or not.
+        // The same idle time does not count again, whether the arriving packet was dropped or not.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(252));
     }
@@ -227,8 +227,7 @@ mod tests {
     /// Gaps between drops are uniform.
     #[test]
     fn gaps_between_drops_are_uniform() {
-        // Weight 0 keeps the average at 15, where p = 1/10: gaps of 1 to 9 packets, each with probability
-        // 1/9.
+        // Weight 0 keeps the average at 15, where p = 1/10. Each gap from 1 to 9 packets has the probability 1/9.
         let mut red = red(0.0, false, false);
         red.average = 15.0;
         let mut gaps = [0u32; 10];
@@ -268,14 +267,15 @@ mod tests {
             red.adapt(Nanos::from_millis(ms));
             red.config.max_p
         };
-        // The band is 5 to 15: below 9 it falls by a tenth, above 11 it rises by 0.01 or a quarter.
+        // The thresholds are 5 and 15: below an average of 9, `max_p` falls by a tenth; above 11 it rises by 0.01, or
+        // by a quarter of itself if that is less.
         assert_eq!(adapted(8.9, 0.1, 499), 0.1);
         close(adapted(8.9, 0.1, 500), 0.09);
         close(adapted(8.9, 0.1, 1_999), 0.1 * 0.9 * 0.9 * 0.9);
         assert_eq!(adapted(10.0, 0.1, 5_000), 0.1);
         close(adapted(11.1, 0.1, 1_000), 0.12);
         close(adapted(11.1, 0.02, 500), 0.025);
-        // It stops at the first value beyond 0.01 or 0.5.
+        // The adaptation stops at the first `max_p` below 0.01 or above 0.5.
         assert!((0.009..0.01).contains(&adapted(0.0, 0.1, 100_000)));
         assert!((0.5..=0.51).contains(&adapted(14.0, 0.1, 100_000)));
     }

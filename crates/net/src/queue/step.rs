@@ -1,6 +1,6 @@
-//! Step marking (RFC 8257 section 3.1; Alizadeh et al. 2010, section 3.1): an arrival with more than K
-//! packets queued is marked, or dropped if not ECN-capable. There is no averaging, so senders receive the
-//! mark within a round trip.
+//! Step marking (RFC 8257 section 3.1; Alizadeh et al. 2010, section 3.1): an arrival with more than K packets queued
+//! is marked, or dropped if not ECN-capable. The queue length is not averaged, so senders receive the mark within a
+//! round trip.
 
 use narrows_units::{Nanos, Random, Rate};
 
@@ -16,7 +16,7 @@ pub struct Step {
     pub above: f64,
 }
 
-/// The paper's recommendation at 10 Gbit/s (Alizadeh et al. 2010, section 3.5).
+/// The recommendation of the paper for 10 Gbit/s (Alizadeh et al. 2010, section 3.5).
 impl Default for Step {
     fn default() -> Self {
         Self { above: 65.0 }
@@ -59,7 +59,7 @@ mod tests {
             (packet.payload, packet.ecn) = (1448, ecn);
             queue.enqueue(Nanos::ZERO, &packet, None, Room::Packets(100), &mut stats)
         };
-        // The fifth has four packets ahead.
+        // The fifth arrival has four packets ahead and is the first above the threshold.
         let accepted: Vec<bool> = (0..6).map(|_| offer(Ecn::Ect0)).collect();
         assert_eq!(accepted, [true; 6]);
         assert!(!offer(Ecn::NotEct));

@@ -1,4 +1,4 @@
-//! Unit tests of the scheme.
+//! Unit tests of BRF.
 
 use super::*;
 use crate::testing::{Build, MSS, ack, entered, idle, timeout};
@@ -20,7 +20,7 @@ fn advised(brf: &mut Brf, now_ms: u64, rate: Rate) -> Control {
     brf.control()
 }
 
-/// A scheme that follows a share of 1 MB/s, after 40 ms with a round-trip time of 40 ms.
+/// A scheme at 40 ms that follows a share of 1 MB/s, with a round-trip time of 40 ms.
 fn obeying() -> Brf {
     let mut brf = brf(&[]);
     acked(&mut brf, 40, 40);
@@ -35,7 +35,7 @@ fn brf_paces_at_share_with_window_of_two_bdp() {
     assert_eq!((brf.control().cwnd, brf.control().pacing_rate), (Bytes::new(10 * MSS), None));
     acked(&mut brf, 40, 40);
     let control = advised(&mut brf, 40, MB);
-    // Twice 1 MB/s for 40 ms.
+    // cwnd: twice 1 MB/s for 40 ms.
     assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(MB)));
     // cwnd follows the RTT and has at least four segments.
     assert_eq!(acked(&mut brf, 60, 60).cwnd, Bytes::new(120_000));
@@ -48,11 +48,11 @@ fn brf_paces_at_share_with_window_of_two_bdp() {
 #[test]
 fn brf_smaller_share_slows_without_stall() {
     let mut brf = obeying();
-    // A tenth: 40 kB are in flight, and the cwnd of the new share would be 8 kB.
+    // The new share is a tenth of the old: 40 kB are in flight, and the cwnd of the new share would be 8 kB.
     let tenth = Rate::from_bytes_per_sec(100_000);
     let control = advised(&mut brf, 100, tenth);
     assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(tenth)));
-    // Neither a lower nor a higher share shortens that round trip.
+    // Neither a lower nor a higher share shortens the round trip for which the old cwnd applies.
     advised(&mut brf, 120, Rate::from_bytes_per_sec(50_000));
     assert_eq!(advised(&mut brf, 130, tenth).cwnd, Bytes::new(80_000));
     assert_eq!(acked(&mut brf, 159, 40).cwnd, Bytes::new(80_000));
@@ -83,7 +83,7 @@ fn brf_invalid_share_is_ignored_and_counted() {
     // An invalid share does not restart the timeout.
     acked(&mut brf, 1_041, 40);
     assert_eq!(brf.state, State::Fallback);
-    // The line rate itself is valid.
+    // A share equal to the line rate is valid.
     let most = Rate::from_bytes_per_sec(10_000_000);
     assert_eq!(advised(&mut brf, 1_050, most).pacing_rate, Some(most));
 }
@@ -96,7 +96,7 @@ fn brf_second_without_share_falls_back_to_cubic() {
     assert_eq!(brf.state, State::Advised);
     let control = acked(&mut brf, 1_041, 40);
     assert_eq!(brf.state, State::Fallback);
-    // 1 MB/s for 40 ms. Then it grows along the curve: C · t^3 after t seconds.
+    // The first cwnd is 1 MB/s for 40 ms. It then grows along the curve: by C · t^3 after t seconds.
     assert_eq!(control.cwnd.as_u64(), 40_000);
     assert!(control.pacing_rate.is_some());
     for now in (1_042..4_041).step_by(10) {
@@ -124,7 +124,8 @@ fn brf_fallback_timeout_is_four_long_round_trips() {
     assert_eq!(brf.state, State::Fallback);
 }
 
-/// The first share is awaited for four round trips, or 20 ms on short paths: the SYN-ACK could have brought it.
+/// The wait for the first share lasts four round trips, or 20 ms on short paths: the SYN-ACK would have brought the
+/// share.
 #[test]
 fn brf_first_share_is_awaited_for_four_round_trips() {
     for (srtt, last) in [(40, 160), (1, 20)] {
@@ -138,7 +139,7 @@ fn brf_first_share_is_awaited_for_four_round_trips() {
     }
 }
 
-/// An acknowledgement with these totals of delivered and lost packets.
+/// Feeds an acknowledgement with these totals of delivered and lost packets.
 fn counted(brf: &mut Brf, now_ms: u64, delivered: u64, lost: u64) -> Control {
     let (now, srtt) = (Nanos::from_millis(now_ms), Some(Nanos::from_millis(40)));
     let delivered = Bytes::new(delivered * MSS);
@@ -147,18 +148,19 @@ fn counted(brf: &mut Brf, now_ms: u64, delivered: u64, lost: u64) -> Control {
     brf.control()
 }
 
-/// A round trip that loses more than a fifth ends obedience, and a share must then be near the delivery rate.
+/// After a round trip with losses above a fifth of the deliveries, the sender ignores shares above twice the delivery
+/// rate.
 #[test]
 fn brf_overrun_ends_obedience_until_a_share_that_fits() {
     let mut brf = brf(&[]);
     counted(&mut brf, 40, 0, 0);
-    // 100 packets per round trip.
+    // The share is 100 packets per round trip.
     advised(&mut brf, 40, Rate::from_bytes_per_sec(2_500_000));
     counted(&mut brf, 80, 85, 15);
     assert_eq!(brf.state, State::Advised, "less than a fifth of 85");
     let control = counted(&mut brf, 120, 165, 35);
     assert_eq!((brf.state, brf.fallbacks), (State::Fallback, 1), "20 of 80");
-    // 80 packets in 40 ms.
+    // The delivery rate is 80 packets in 40 ms.
     assert_eq!((control.cwnd, brf.path_rate), (Bytes::new(80 * MSS), Some(MB * 2)));
     let high = Rate::from_bytes_per_sec(4_000_002);
     advised(&mut brf, 121, high);
@@ -170,7 +172,7 @@ fn brf_overrun_ends_obedience_until_a_share_that_fits() {
     assert_eq!((brf.control().pacing_rate, brf.ignored), (Some(high), 2));
 }
 
-/// Few losses, a retransmission timeout and `overrun=0` do not end obedience.
+/// With few losses, after a retransmission timeout or with `overrun=0`, the sender keeps obeying its share.
 #[test]
 fn brf_small_losses_and_outages_are_no_overrun() {
     let ends = |overrun: f64, lost: u64, outage: bool| {
@@ -195,12 +197,12 @@ fn brf_without_any_share_starts_as_cubic() {
     let control = acked(&mut brf, 1_041, 40);
     // The first acknowledgement in slow start adds a segment.
     assert_eq!((brf.state, control.cwnd), (State::Fallback, Bytes::new(11 * MSS)));
-    // Timeouts are CUBIC's now.
+    // CUBIC now handles timeouts.
     brf.on_timeout(&timeout(10 * MSS, 1));
     assert_eq!(brf.control().cwnd, Bytes::new(MSS));
 }
 
-/// The retransmission timer detects a dead network.
+/// A retransmission timeout after the share timeout triggers the fallback.
 #[test]
 fn brf_retransmission_timeout_triggers_fallback() {
     let mut brf = obeying();
@@ -208,12 +210,12 @@ fn brf_retransmission_timeout_triggers_fallback() {
     assert_eq!((brf.state, brf.control().cwnd), (State::Fallback, Bytes::new(MSS)));
 }
 
-/// An application that pauses again and again still falls back when it has sent for the timeout.
+/// With frequent pauses of the application, the sender still falls back once its sending time exceeds the timeout.
 #[test]
 fn brf_frequent_pauses_do_not_prevent_fallback() {
     let mut brf = brf(&[]);
     acked(&mut brf, 40, 40);
-    // 100 ms of idle time every 200 ms: a second of sending is over after two.
+    // The application is idle for 100 ms in every 200 ms, so a second of sending time takes two seconds.
     for now in (240..=2_240).step_by(200) {
         brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(now), ..idle(100, 200) });
         acked(&mut brf, now + 40, 40);
@@ -227,7 +229,7 @@ fn brf_idle_application_triggers_no_fallback() {
     let mut brf = obeying();
     brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(900), ..idle(800, 200) });
     assert_eq!(acked(&mut brf, 1_100, 40).cwnd, Bytes::new(80_000));
-    // Idle for longer than the timeout: the initial window, at the old rate.
+    // After an idle time longer than the timeout, cwnd is the initial window, paced at the old rate.
     brf.on_idle_restart(&IdleRestart { now: Nanos::from_millis(9_000), ..idle(7_000, 200) });
     let control = acked(&mut brf, 9_040, 40);
     assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(10 * MSS), Some(MB)));

@@ -1,4 +1,4 @@
-//! The steps of RFC 5348 sections 4.2 to 4.4 with numbers.
+//! Tests of the steps of RFC 5348 sections 4.2 to 4.4 with numbers computed by hand.
 
 extern crate std;
 
@@ -21,7 +21,7 @@ fn rate(scheme: &Ccid3) -> u64 {
     scheme.control().pacing_rate.expect("it is paced").as_bytes_per_sec()
 }
 
-/// At `now` ms: data arrived at `received` B/s, losses at `p`.
+/// A report at `now` ms with a receive rate of `received` B/s and a loss event rate of `p`.
 fn report(now: u64, received: u64, p: f64) -> ReceiverFeedback {
     let receive_rate = Some(Rate::from_bytes_per_sec(received));
     ReceiverFeedback {
@@ -78,8 +78,8 @@ fn ccid3_starts_at_packet_per_second_then_initial_window() {
 /// The first feedback replaces the round-trip sample of the handshake.
 #[test]
 fn ccid3_first_report_replaces_handshake_sample() {
-    // The handshake took 400 ms: a quarter of the rate. RFC 5348 section 4.3 step 2: R = R_sample; section
-    // 4.2: X = W_init / R, instead of step 4.
+    // The handshake took 400 ms, so X starts at a quarter of the rate. At the first report R = R_sample (RFC 5348
+    // section 4.3 step 2) and X = W_init / R (section 4.2), instead of step 4.
     let mut scheme = ccid3();
     scheme.on_ack(&Ack::of_handshake(ms(400), R * 4, Some(R * 4), Some(R * 4)));
     assert_eq!(rate(&scheme), INITIAL / 4);
@@ -93,24 +93,24 @@ fn ccid3_first_report_replaces_handshake_sample() {
 /// With short round trips, burst and cwnd allow for timer granularity.
 #[test]
 fn ccid3_short_round_trips_do_not_outrun_timers() {
-    // R = 50 us: X = 87.6 MB/s. Unused send times of 1 ms are limited to one round trip's worth (section
-    // 4.6). cwnd holds the data sent until the timer expires, more than that of four round trips.
+    // R = 50 us: X = 87.6 MB/s. The burst of 1 ms is limited to one round trip's worth (section 4.6). cwnd covers the
+    // data sent until the timer expires, more than the data of four round trips.
     let mut scheme = ccid3();
     let sample = Some(Nanos::from_micros(50));
     scheme.on_receiver_feedback(&ReceiverFeedback { rtt: sample, ..report(100, 0, 0.0) });
     assert_eq!(rate(&scheme), 87_600_000);
     assert_eq!(scheme.control().burst, Bytes::new(4_380));
     assert_eq!(scheme.control().cwnd, Bytes::new(8_760_000));
-    // R = 100 ms: one segment, and four round trips.
+    // R = 100 ms: the burst is one segment, and cwnd four round trips.
     let scheme = reported(&[report(100, 0, 0.0)]);
     assert_eq!((scheme.control().burst, scheme.control().cwnd), (Bytes::new(S), Bytes::new(4 * 4_380)));
 }
 
-/// Slow start doubles once per round trip, up to twice the receive rate.
+/// In slow start X doubles once per round trip, up to twice the receive rate.
 #[test]
 fn ccid3_slow_start_doubles_up_to_twice_receive_rate() {
     let mut scheme = reported(&[report(100, 40_000, 0.0)]);
-    scheme.on_receiver_feedback(&report(199, 43_800, 0.0)); // not yet a round trip
+    scheme.on_receiver_feedback(&report(199, 43_800, 0.0)); // less than a round trip later
     assert_eq!(rate(&scheme), INITIAL);
     scheme.on_receiver_feedback(&report(200, 43_800, 0.0));
     assert_eq!(rate(&scheme), 2 * INITIAL);
@@ -119,7 +119,7 @@ fn ccid3_slow_start_doubles_up_to_twice_receive_rate() {
     // 4 x 43 800 = 175 200 is more than twice the 80 000 that arrived in the last two round trips.
     scheme.on_receiver_feedback(&report(301, 70_000, 0.0));
     assert_eq!(rate(&scheme), 160_000);
-    // Two round trips later those have expired. Never below the initial rate.
+    // Two round trips later these 80 000 have expired. X is never below the initial rate.
     scheme.on_receiver_feedback(&report(500, 30_000, 0.0));
     assert_eq!(rate(&scheme), 140_000);
     scheme.on_receiver_feedback(&report(710, 1_000, 0.0));
@@ -131,12 +131,12 @@ fn ccid3_slow_start_doubles_up_to_twice_receive_rate() {
 fn ccid3_with_losses_follows_throughput_equation() {
     for p in [0.0001, 0.001, 0.01, 0.1, 0.5, 1.0] {
         let scheme = reported(&[report(100, 10_000_000, 0.0), report(200, 10_000_000, p)]);
-        // s / 64 = 22 B/s is not reached even at p = 1: 60 B/s.
+        // Even at p = 1 the equation yields 60 B/s, above the minimum of s / 64 = 22 B/s.
         assert!(close(rate(&scheme), equation(p)), "p {p}: {} for {}", rate(&scheme), equation(p));
         let window = equation(p) / 10 * 4;
         assert!(scheme.control().cwnd.as_u64().abs_diff(window.max(4 * S)) < 20, "p {p}");
     }
-    // Twice the receive rate is the maximum, and a packet in 64 seconds the minimum.
+    // The maximum is twice the receive rate, the minimum one packet per 64 seconds.
     assert_eq!(rate(&reported(&[report(100, 1, 0.0), report(400, 3_000, 0.01)])), 6_000);
     assert_eq!(rate(&reported(&[report(100, 1, 0.0), report(400, 0, 0.01)])), S / 64);
 }
@@ -147,7 +147,7 @@ fn ccid3_round_trip_time_is_smoothed() {
     let mut scheme = reported(&[report(100, 10_000_000, 0.01)]);
     let first = rate(&scheme);
     scheme.on_receiver_feedback(&ReceiverFeedback { rtt: Some(ms(200)), ..report(300, 10_000_000, 0.01) });
-    // 0.9 x 100 + 0.1 x 200 = 110 ms, to which the rate is inverse.
+    // R = 0.9 x 100 + 0.1 x 200 = 110 ms, and the rate is inversely proportional to R.
     assert!(rate(&scheme).abs_diff((first as f64 / 1.1) as u64) <= 2, "{} after {first}", rate(&scheme));
 }
 
@@ -156,8 +156,8 @@ fn ccid3_round_trip_time_is_smoothed() {
 fn ccid3_data_limited_interval_keeps_receive_rates() {
     let limited = |report: ReceiverFeedback| ReceiverFeedback { data_limited: true, ..report };
     let before = [report(100, 1, 0.0), report(200, 90_000, 0.0001)];
-    // The application offered only a fifth: the limit stays at twice 90 000, although far more than two round trips
-    // have passed.
+    // The application offered only a fifth of the earlier rate: the limit stays at twice 90 000, although far more than
+    // two round trips have passed.
     let mut scheme = reported(&before);
     for now in [300, 600, 900] {
         scheme.on_receiver_feedback(&limited(report(now, 18_000, 0.0001)));
@@ -170,7 +170,7 @@ fn ccid3_data_limited_interval_keeps_receive_rates() {
     assert_eq!(rate(&lost), 45_000);
     scheme.on_receiver_feedback(&loss(80_000));
     assert_eq!(rate(&scheme), 68_000);
-    // A higher p is a loss event too; infinity goes at the first such interval.
+    // A higher p counts as a loss event too; the first data-limited interval removes infinity from the set.
     let mut higher = reported(&[report(100, 1, 0.0)]);
     higher.on_receiver_feedback(&limited(report(150, 20_000, 0.0001)));
     assert_eq!(rate(&higher), 17_000);
@@ -179,7 +179,7 @@ fn ccid3_data_limited_interval_keeps_receive_rates() {
 /// Receive Buffer drops and Slow Receiver limit the rate.
 #[test]
 fn ccid3_receive_drops_and_slow_receiver_limit_rate() {
-    // RFC 4342 section 5.2: X_recv = 40 000 B/s of 14 600 B/s per packet and round trip.
+    // RFC 4342 section 5.2: X_recv = 40 000 B/s; one packet per round trip is 14 600 B/s.
     let before = [report(100, 40_000, 0.0), report(200, 43_800, 0.0), report(300, 80_000, 0.0001)];
     let restricted = |dropped, slow| ReceiverFeedback { dropped, slow, ..report(400, 40_000, 0.0001) };
     let cases = [(1, false, 25_400), (2, false, 14_600), (50, false, 14_600), (0, true, 40_000), (1, true, 25_400)];
@@ -191,7 +191,7 @@ fn ccid3_receive_drops_and_slow_receiver_limit_rate() {
         scheme.on_receiver_feedback(&report(500, 30_000, 0.0001));
         assert_eq!(rate(&scheme), 60_000);
     }
-    // In slow start it does not double, and keeps a packet per round trip.
+    // In slow start the rate does not double, and stays at least one packet per round trip.
     let mut starting = reported(&[report(100, 40_000, 0.0)]);
     starting.on_receiver_feedback(&ReceiverFeedback { slow: true, ..report(200, 43_800, 0.0) });
     assert_eq!(rate(&starting), INITIAL);
@@ -202,34 +202,34 @@ fn ccid3_receive_drops_and_slow_receiver_limit_rate() {
 /// The no-feedback timer halves the rate.
 #[test]
 fn ccid3_no_feedback_timer_halves_the_rate() {
-    // Before any sample, down to a packet in 64 seconds.
+    // Before any RTT sample the minimum is one packet per 64 seconds.
     let mut silent = ccid3();
     for halvings in 1..10 {
         send(&mut silent);
         let expected = (S >> halvings).max(S / 64);
         assert_eq!(expire(&mut silent, 2_000 * halvings), expected);
     }
-    // p = 0.
+    // p = 0: X is halved.
     let mut starting = reported(&[report(100, 40_000, 0.0), report(200, 80_000, 0.0)]);
     send(&mut starting);
     assert_eq!(expire(&mut starting, 600), INITIAL);
-    // p > 0, limited by the equation: half of that.
+    // p > 0, limited by the equation: X becomes half of its rate.
     let mut equal = reported(&[report(100, 1, 0.0), report(400, 400_000, 0.01)]);
     let x = rate(&equal);
     assert!(close(x, equation(0.01)));
     send(&mut equal);
     assert!(close(expire(&mut equal, 800), x / 2));
-    // And again: now X_recv = X/4 is the limit.
+    // At the second expiry X_recv = X/4 is the limit.
     send(&mut equal);
     assert!(close(expire(&mut equal, 1_200), x / 4));
-    // p > 0, limited by the receive rate.
+    // p > 0, limited by the receive rate: X becomes the receive rate.
     let mut limited = reported(&[report(100, 1, 0.0), report(400, 30_000, 0.01)]);
     assert_eq!(rate(&limited), 60_000);
     send(&mut limited);
     assert_eq!(expire(&mut limited, 800), 30_000);
     send(&mut limited);
     assert_eq!(expire(&mut limited, 1_200), 15_000);
-    // The next report starts from there: at most twice the receive rate.
+    // The next report raises the rate to at most twice the receive rate.
     limited.on_receiver_feedback(&report(1_300, 10_000, 0.01));
     assert_eq!(rate(&limited), 20_000);
 }
@@ -237,17 +237,17 @@ fn ccid3_no_feedback_timer_halves_the_rate() {
 /// An idle sender keeps a moderate rate.
 #[test]
 fn ccid3_idle_sender_keeps_a_moderate_rate() {
-    // Nothing sent since the last report. p = 0, X < 2 X_init: kept; else halved down to there.
+    // Nothing was sent since the last report. At p = 0 the rate is kept if X < 2 X_init, and otherwise halved.
     let mut idle = reported(&[report(100, 40_000, 0.0)]);
     assert_eq!(expire(&mut idle, 500), INITIAL);
     let mut fast = reported(&[report(100, 40_000, 0.0), report(200, 80_000, 0.0)]);
     assert_eq!([expire(&mut fast, 600), expire(&mut fast, 1_000)], [INITIAL, INITIAL]);
-    // p > 0: kept if the receive rate is below the initial rate.
+    // At p > 0 the rate is kept if the receive rate is below the initial rate.
     let mut slow = reported(&[report(100, 1, 0.0), report(400, 43_000, 0.01)]);
     assert_eq!(expire(&mut slow, 800), 86_000);
     let mut more = reported(&[report(100, 1, 0.0), report(400, 44_000, 0.01)]);
     assert_eq!([expire(&mut more, 800), expire(&mut more, 1_200)], [44_000, 44_000]);
-    // Without a sample an idle sender keeps its packet per second.
+    // Without an RTT sample an idle sender keeps its rate of one packet per second.
     assert_eq!(expire(&mut ccid3(), 2_000), S);
 }
 
@@ -263,7 +263,7 @@ fn ccid3_without_feedback_keeps_initial_rate_and_recovers() {
     scheme.on_recovery_entered(&entered(CongestionCause::Loss, 4 * S));
     send(&mut scheme);
     assert_eq!(expire(&mut scheme, 700), INITIAL / 4);
-    scheme.on_ack(&round(800)); // the round trip of the loss
+    scheme.on_ack(&round(800)); // this round trip contained the loss
     assert_eq!(rate(&scheme), INITIAL / 4);
     scheme.on_ack(&Ack { phase: Phase::Recovery, ..round(850) });
     assert_eq!(rate(&scheme), INITIAL / 4);
@@ -306,7 +306,7 @@ fn ccid3_receive_rates_keep_maximum_of_two_rtts() {
         let greatest = plain.iter().map(|(_, value)| *value).max().unwrap();
         assert_eq!(rates.max().as_bytes_per_sec(), greatest, "{now} ms");
     }
-    // With more falling values than the set holds, no value remains that is too high, and the maximum is kept.
+    // With more falling values than the set can hold, no stored value is too high, and the maximum is kept.
     let mut rates = ReceiveRates::of(ms(0), Rate::from_bytes_per_sec(100));
     for n in 1..20 {
         rates.update(ms(n), Rate::from_bytes_per_sec(100 - n), ms(0));

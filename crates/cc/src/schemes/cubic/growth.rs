@@ -1,22 +1,22 @@
 //! Growth in congestion avoidance as Linux computes it (`tcp_cubic.c`, `bictcp_update`): whole segments, the
 //! number of acknowledged segments per increase, and an estimate of Reno's cwnd.
 //!
-//! It differs from RFC 9438 in four ways. The curve is followed one *minimum* RTT ahead, not one smoothed RTT. The
-//! estimate of Reno's cwnd always grows by alpha, also beyond cwnd_prior, and cwnd approaches it over a round trip
-//! instead of jumping there. While the path is unknown (no W_max), cwnd grows by at least 5 % per round trip. The
+//! Linux differs from RFC 9438 in four ways. The target is the curve one *minimum* RTT ahead, not one smoothed RTT. The
+//! estimate of Reno's cwnd always grows by alpha, also beyond cwnd_prior, and cwnd approaches the estimate over a round
+//! trip instead of jumping there. While the path is unknown (no W_max), cwnd grows by at least 5 % per round trip. The
 //! number of segments per increase is recomputed at most once per millisecond, or after 31 ms if cwnd is unchanged.
 
 use crate::Nanos;
 
-/// Longest use of one result while cwnd is unchanged (HZ / 32).
+/// Maximum age of a computed `per_increase` while cwnd is unchanged (HZ / 32).
 const REUSE: Nanos = Nanos::from_nanos(31_250_000);
-/// Shortest time between two results (a jiffy).
+/// Minimum time between two computations of `per_increase` (a jiffy).
 const JIFFY: Nanos = Nanos::from_millis(1);
-/// Segments per increase where the curve is flat or below cwnd, in units of cwnd.
+/// Acknowledged segments per increase where the curve is flat or below cwnd, in units of cwnd.
 const FLAT: u64 = 100;
-/// Maximum number of segments per increase while W_max is unknown.
+/// Maximum number of acknowledged segments per increase while W_max is unknown.
 const UNKNOWN_MAX: u64 = 20;
-/// Minimum number of segments per increase: cwnd grows by half per round trip.
+/// Minimum number of acknowledged segments per increase; with two, cwnd grows by half per round trip.
 const LEAST: u64 = 2;
 
 /// State of the growth; windows are in whole segments.
@@ -31,7 +31,7 @@ pub(super) struct Growth {
     reno_cwnd: u64,
     last_cwnd: u64,
     last_time: Nanos,
-    /// Whether the current epoch has been seen.
+    /// Whether an acknowledgement of the current epoch has been processed.
     began: bool,
 }
 
@@ -39,20 +39,20 @@ pub(super) struct Growth {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Inputs {
     pub now: Nanos,
-    /// cwnd.
+    /// cwnd in segments.
     pub cwnd: u64,
     /// Segments acknowledged.
     pub acked: u64,
     /// cwnd on the curve one minimum RTT ahead, rounded down.
     pub target: u64,
-    /// W_max is known.
+    /// Whether W_max is known.
     pub known: bool,
-    /// Segments per increase of Reno's estimate, in units of cwnd: 1 / alpha.
+    /// Acknowledged segments per increase of Reno's estimate, in units of cwnd: 1 / alpha.
     pub reno_share: f64,
 }
 
 impl Growth {
-    /// A reduction ends the epoch.
+    /// Ends the epoch after a reduction.
     pub(super) fn reset(&mut self) {
         *self = Self::default();
     }
@@ -67,7 +67,7 @@ impl Growth {
             friendly = self.follow_reno(inputs);
             self.per_increase = self.per_increase.max(LEAST);
         }
-        // `tcp_cong_avoid_ai`: credit collected for a longer step counts for one segment.
+        // `tcp_cong_avoid_ai`: credit collected while `per_increase` was larger adds one segment only.
         let mut grown = 0;
         if self.credit >= self.per_increase {
             self.credit = 0;
@@ -125,7 +125,7 @@ mod tests {
         Inputs { now: Nanos::from_millis(now_ms), cwnd, acked: 2, target, known: true, reno_share: 1e9 }
     }
 
-    /// Acknowledging cwnd / (target - cwnd) segments gives one segment.
+    /// Every cwnd / (target - cwnd) acknowledged segments add one segment.
     #[test]
     fn cubic_linux_growth_reaches_target_in_a_window() {
         let mut growth = Growth::default();
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(grown, 5);
     }
 
-    /// Reno's estimate grows by alpha per window, and cwnd follows it.
+    /// Reno's estimate grows by alpha per window, and cwnd follows the estimate.
     #[test]
     fn cubic_linux_follows_the_reno_estimate() {
         let mut growth = Growth::default();
@@ -159,7 +159,7 @@ mod tests {
             let flat = Inputs { reno_share: 1.7 / 0.9, ..inputs(i, cwnd, cwnd) };
             cwnd += growth.on_ack(&flat).0;
         }
-        // 2000 segments: some 20 windows of 100 at 0.53 segments each.
+        // 2000 acknowledged segments are about 20 windows of 100, each adding 0.53 segments.
         assert!((109..=111).contains(&cwnd), "{cwnd}");
     }
 

@@ -1,4 +1,4 @@
-//! The curve and its regions against points computed by hand.
+//! Tests of the curve and its regions against points computed by hand.
 
 use super::*;
 use crate::testing::{self, Build, MSS, ack, entered, state, timeout};
@@ -8,7 +8,7 @@ fn cubic(overrides: &[(&str, f64)]) -> Cubic {
     Cubic::with(&[&[("growth", 1.0), ("hystart", 1.0)], overrides].concat())
 }
 
-/// A scheme after a loss with a cwnd and flight of `segments`, without acknowledgements since.
+/// A scheme after a loss at a cwnd and flight of `segments`, before any later acknowledgement.
 fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
     let mut scheme = cubic(overrides);
     scheme.curve.cwnd = segments;
@@ -16,7 +16,7 @@ fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
     scheme
 }
 
-/// Acknowledges one window plus a segment at once, which moves cwnd all the way to its target. Returns cwnd
+/// Acknowledges one window plus a segment in one ACK, which moves cwnd all the way to its target. Returns cwnd
 /// in segments.
 fn ack_window(scheme: &mut Cubic, now_s: f64, srtt_s: f64) -> f64 {
     let now = Nanos::from_secs_f64(now_s);
@@ -90,7 +90,7 @@ fn cubic_reno_friendly_growth_is_0_529_then_1_per_rtt() {
     // segments.
     let mut scheme = reduced(100.0, &[("c", 0.001)]);
     let alpha = 3.0 * 0.3 / 1.7;
-    let rounds_to_prior = 57; // 70 + 57 alpha = 100.18 is the first to reach 100
+    let rounds_to_prior = 57; // 70 + 57 alpha = 100.18: the first round to reach 100
     for round in 1..=rounds_to_prior {
         let window = ack_window(&mut scheme, f64::from(round) * 0.01, 0.01);
         near(window, 70.0 + f64::from(round) * alpha);
@@ -126,7 +126,7 @@ fn cubic_after_timeout_curve_starts_flat_at_ssthresh() {
     let epoch = scheme.curve.epoch.unwrap();
     near(epoch.k, 0.0);
     near(scheme.curve.w_max, 42.0);
-    // W(10) = 42 + 0.4 * 1000 is beyond the limit of half a window; W(3) = 42 + 0.4 * 27 is not.
+    // W(3) = 42 + 0.4 * 27 = 52.8 is below the limit of 1.5 windows; W(10) = 42 + 0.4 * 1000 would exceed it.
     near(ack_window(&mut scheme, 8.0, 0.0), 52.8);
 }
 
@@ -146,7 +146,7 @@ fn cubic_ecn_mark_with_abe_keeps_0_85_of_window() {
     near(small.curve.ssthresh, 2.0);
 }
 
-/// A spurious reduction leaves no trace.
+/// After the undo of a spurious reduction, cwnd grows as if there had been none.
 #[test]
 fn cubic_spurious_reduction_is_undone() {
     let mut disturbed = reduced(100.0, &[]);
@@ -160,7 +160,7 @@ fn cubic_spurious_reduction_is_undone() {
     }
 }
 
-/// Undoing a reduction keeps a window that has grown beyond the prior one.
+/// The undo of a reduction keeps a window that has grown beyond the prior window.
 #[test]
 fn cubic_undo_keeps_window_grown_beyond_prior() {
     let mut scheme = reduced(10.0, &[]);
@@ -185,7 +185,7 @@ fn cubic_hystart_ends_slow_start_with_flat_curve() {
     near(scheme.curve.cwnd, 18.0);
     feed(&mut scheme, 1, 50); // the eighth sample finds the delay grown by more than 5 ms
     near(scheme.curve.cwnd, 26.0);
-    feed(&mut scheme, 4, 50); // a quarter of the growth
+    feed(&mut scheme, 4, 50); // conservative slow start: a quarter of the growth
     near(scheme.curve.cwnd, 34.0);
     assert_eq!((state(&scheme), scheme.curve.ssthresh), ("conservative_slow_start", f64::INFINITY));
     scheme.on_ack(&Ack { now: Nanos::from_millis(49), round_start: true, ..ack(MSS) });
@@ -207,8 +207,8 @@ fn cubic_first_window_is_initial_window_to_the_byte() {
 /// Linux truncates the distance from W_max to whole segments, and W_max itself.
 #[test]
 fn cubic_linux_distance_from_maximum_is_whole_segments() {
-    // W_max = 100, W_epoch = 70: K = 4.217 s. At 3 s the curve is 0.4 * 1.217^3 = 0.72 below W_max: Linux's target is 100,
-    // not 99. At 6 s it is 2.27 above: 102.
+    // W_max = 100, W_epoch = 70: K = 4.217 s. At 3 s the curve is 0.4 * 1.217^3 = 0.72 below W_max: Linux's target is
+    // 100, not 99. At 6 s the curve is 2.27 above: 102.
     let mut scheme = Cubic::with(&[]);
     scheme.curve.cwnd = 100.0;
     scheme.on_recovery_entered(&entered(CongestionCause::Loss, 100 * MSS));
@@ -216,14 +216,15 @@ fn cubic_linux_distance_from_maximum_is_whole_segments() {
     for (t, target) in [(0.0, 70.0), (1.0, 87.0), (3.0, 100.0), (5.0, 100.0), (6.0, 102.0)] {
         near(scheme.curve.w_cubic_whole(0.4, epoch.k, t), target);
     }
-    // The same in the window: at 81 segments and 3 s into the curve, one segment for every 81 / (100 - 81) = 4.
+    // cwnd follows that target: at 81 segments and 3 s into the curve, it grows by one segment per 81 / (100 - 81) = 4
+    // acknowledged.
     scheme.curve.epoch = Some(epoch);
     scheme.curve.cwnd = 81.0;
     scheme.growth.reset();
     scheme.on_ack(&Ack { now: Nanos::from_secs(3), min_rtt: Some(Nanos::ZERO), ..ack(24 * MSS) });
     near(scheme.curve.cwnd, 87.0);
 
-    // Fast convergence: 77 * 0.85 = 65.45.
+    // Fast convergence: W_max = 77 * 0.85 = 65.45, truncated to 65.
     scheme.curve.cwnd = 77.0;
     scheme.on_recovery_entered(&entered(CongestionCause::Loss, 77 * MSS));
     near(scheme.curve.w_max, 65.0);

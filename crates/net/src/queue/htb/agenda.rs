@@ -1,4 +1,4 @@
-//! Times of mode changes: a binary heap with at most one, movable entry per class.
+//! Times of mode changes: a binary heap with at most one entry per class, whose time may change.
 
 use narrows_units::Nanos;
 
@@ -19,13 +19,13 @@ impl Agenda {
         Self { heap: Vec::with_capacity(SIZE), times: [Nanos::MAX; SIZE], places: [NOWHERE; SIZE] }
     }
 
-    /// The first entry; among equal times the class of the lowest number.
+    /// The earliest entry; among equal times, the class with the lowest number.
     #[inline]
     pub(super) fn first(&self) -> Option<(Nanos, usize)> {
         self.heap.first().map(|&class| (self.times[usize::from(class)], usize::from(class)))
     }
 
-    /// Inserts or moves a class.
+    /// Sets the time of a class; inserts the class if necessary.
     pub(super) fn set(&mut self, class: usize, at: Nanos) {
         let before = std::mem::replace(&mut self.times[class], at);
         let place = match self.places[class] {
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// The first entry equals that of a linear search.
+        /// The first entry equals the result of a linear search.
         #[test]
         fn first_matches_a_linear_search(
             steps in prop::collection::vec((0usize..SIZE, prop::option::of(0u64..40)), 1..400),

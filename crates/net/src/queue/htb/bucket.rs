@@ -5,7 +5,7 @@ use narrows_units::{Bytes, Nanos, Rate};
 
 const PER_BYTE: u64 = 1_000_000_000;
 
-/// A bucket. While it is not in debt, one packet may overdraw it, as in Linux.
+/// A bucket. While the bucket is not in debt, one packet may overdraw it, as in Linux.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket {
     rate: u64,
@@ -18,7 +18,7 @@ fn units(bytes: u64) -> i64 {
 }
 
 impl Bucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub(super) fn new(rate: Rate, depth: Bytes) -> Self {
         let full = units(depth.as_u64());
         Self { rate: rate.as_bytes_per_sec(), full, tokens: full }
@@ -57,7 +57,7 @@ impl Bucket {
         }
     }
 
-    /// Sets rate and depth. Keeps its tokens, as far as they fit.
+    /// Sets rate and depth. Keeps the tokens up to the new depth.
     pub(super) fn set(&mut self, rate: Rate, depth: Bytes) {
         self.rate = rate.as_bytes_per_sec();
         self.full = units(depth.as_u64());
@@ -72,7 +72,7 @@ mod tests {
     /// Tokens arrive exactly at any rate.
     #[test]
     fn tokens_arrive_exactly_at_any_rate() {
-        // 3 B/s, 12.5 MB/s, 125 GB/s and a prime; steps of a prime number of nanoseconds.
+        // Rates: 3 B/s, 12.5 MB/s, 125 GB/s and a prime number. A step is a prime number of nanoseconds.
         for rate in [3, 12_500_000, 125_000_000_000, 999_983] {
             let mut bucket = Bucket::new(Rate::from_bytes_per_sec(rate), Bytes::new(2_000_000));
             bucket.spend(2_000_000);

@@ -10,12 +10,12 @@ use crate::limit::Limit;
 use crate::queue::backlog::{Backlog, MTU, Room};
 
 pub(super) const PRIORITIES: usize = Htb::PRIORITIES as usize;
-/// Leaves have level 0; the link has the highest.
+/// Number of levels. Leaves have level 0, the link the highest level.
 pub(super) const LEVELS: usize = Htb::MAX_DEPTH + 1;
 
 /// Upper bound of a default quantum, in bytes.
 const LARGEST_QUANTUM: u64 = 200_000;
-/// A default bucket holds at least the tokens of this time: capacity traces count in milliseconds.
+/// A default bucket holds at least the tokens of this time, because capacity traces have a resolution of a millisecond.
 const BURST_TIME: Nanos = Nanos::from_millis(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,24 +27,24 @@ pub(super) enum Mode {
 
 #[derive(Clone, Debug)]
 pub(super) struct Class<F> {
-    /// The link's parent is itself.
+    /// Index of the parent; for the link, its own index.
     pub(super) parent: usize,
     pub(super) level: usize,
     pub(super) tokens: Bucket,
     pub(super) ceil: Bucket,
     pub(super) filled_at: Nanos,
     pub(super) mode: Mode,
-    /// Priorities, as bits, at which it or a borrower has a backlog.
+    /// Priorities, as bits, at which the class or one of its borrowers has a backlog.
     pub(super) active: u8,
-    /// Its borrowers, by priority.
+    /// The borrowers of the class, by priority.
     pub(super) feeds: [Turn; PRIORITIES],
-    // Leaves only:
+    // The fields below are used by leaves only.
     pub(super) rate: Rate,
     pub(super) limit: Limit,
     pub(super) policed: bool,
     pub(super) priority: usize,
     pub(super) quantum: i64,
-    /// Bytes left to send in its turn, by level of the lender.
+    /// Bytes left to send in the turn of the leaf, by level of the lender.
     pub(super) deficits: [i64; LEVELS],
     pub(super) backlog: Backlog<F>,
     pub(super) counts: Counts,
@@ -57,7 +57,7 @@ pub(super) struct Counts {
     pub(super) bytes: u64,
     pub(super) dropped: u64,
     pub(super) delay_sum_ns: u128,
-    /// Sum of all waits up to `waited_at`, in packet nanoseconds.
+    /// Sum of the waiting times of all packets up to `waited_at`, in nanoseconds.
     pub(super) waited: u128,
     pub(super) waited_at: Nanos,
 }
@@ -70,7 +70,7 @@ impl<F: Frame> Class<F> {
         self.filled_at = self.filled_at.max(now);
     }
 
-    /// Its mode, and the time until the mode changes without a packet.
+    /// The mode of the class, and the time until the mode changes if no packet is sent.
     pub(super) fn mode_now(&self) -> (Mode, Nanos) {
         let (ceil, rate) = (self.ceil.until_paid(), self.tokens.until_paid());
         if self.policed || ceil.max(rate).is_zero() {
@@ -82,7 +82,7 @@ impl<F: Frame> Class<F> {
         }
     }
 
-    /// Whether one more packet may wait.
+    /// Whether the queue accepts one more packet.
     pub(super) fn fits(&self, frame: &F, room: Room) -> bool {
         let room = match self.limit {
             _ if matches!(room, Room::Idle) => Room::Idle,
@@ -96,7 +96,7 @@ impl<F: Frame> Class<F> {
         self.backlog.fits(frame, room)
     }
 
-    /// Accounts for waiting time; call it before the number of waiting packets changes.
+    /// Accounts for waiting time; must be called before the number of waiting packets changes.
     pub(super) fn account(&mut self, now: Nanos) {
         self.counts.waited = self.waited(now);
         self.counts.waited_at = self.counts.waited_at.max(now);
@@ -108,7 +108,7 @@ impl<F: Frame> Class<F> {
     }
 }
 
-/// Class values from the configuration or, by default, from the rates.
+/// Values of a class from its configuration or, by default, derived from its rates.
 pub(super) struct Derived {
     pub(super) quantum: i64,
     pub(super) burst: Bytes,
@@ -117,7 +117,7 @@ pub(super) struct Derived {
 }
 
 impl Derived {
-    /// `round` is the duration of the others' turns.
+    /// Computes the values. `round` bounds the duration of the turns of all other classes.
     pub(super) fn new(class: &HtbClass, round: Nanos, rate: Rate, ceil: Option<Rate>) -> Self {
         let depth = |rate: Rate| Bytes::new(MTU.saturating_add(rate.over(round).as_u64()));
         let quantum = class.quantum.map_or(rate.as_bytes_per_sec() / 10, u64::from);
@@ -128,14 +128,14 @@ impl Derived {
             ceil: ceil.unwrap_or(Rate::MAX),
             ceil_burst: match ceil {
                 Some(ceil) if ceil < Rate::MAX => class.ceil_burst.unwrap_or_else(|| depth(ceil)),
-                // Without a ceiling there is no debt.
+                // Without a ceiling the bucket never runs into debt.
                 _ => Bytes::MAX,
             },
         }
     }
 }
 
-/// Time for two packets per leaf, plus [`BURST_TIME`].
+/// Time in which the link sends two packets per leaf, plus [`BURST_TIME`].
 pub(super) fn round(config: &Htb, rate: Rate) -> Nanos {
     let packets = Bytes::new(2 * MTU * u64::from(config.leaves()));
     rate.time_for(packets).min(Nanos::from_secs(1_000)) + BURST_TIME

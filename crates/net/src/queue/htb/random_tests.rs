@@ -1,4 +1,4 @@
-//! Random trees and arrivals against a model that recomputes everything at every event.
+//! Tests with random trees and arrivals against a model that recomputes everything at every event.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,7 @@ fn seeds() -> impl Strategy<Value = Vec<Seed>> {
     (1usize..10).prop_flat_map(move |count| (0..count).map(class).collect::<Vec<_>>())
 }
 
-/// A valid tree: the rates of children sum to at most their parent's.
+/// Builds a valid tree: the rates of children sum to at most their parent's.
 fn tree(seeds: &[Seed]) -> Arc<Htb> {
     let mut classes: Vec<HtbClass> = Vec::new();
     let depth = |classes: &[HtbClass], mut class: usize| {
@@ -70,7 +70,7 @@ fn tree(seeds: &[Seed]) -> Arc<Htb> {
 /// Reference model without rows, feeds or agenda.
 struct Model {
     config: Arc<Htb>,
-    /// Tokens of rate and ceiling with their depths, in 10^-9 B.
+    /// Per class, tokens and depth of the buckets of rate and ceiling, in 10^-9 B.
     buckets: Vec<[(i128, i128); 2]>,
     at: Nanos,
     queues: Vec<VecDeque<Packet>>,
@@ -94,7 +94,7 @@ impl Model {
         }
     }
 
-    /// Tokens of rate and ceiling at `now`, not before the last charge.
+    /// Tokens of rate and ceiling at `now`, which must not precede the last charge.
     fn tokens(&self, class: usize, now: Nanos) -> [i128; 2] {
         let HtbClass { rate, ceil, .. } = &self.config.classes()[class];
         let elapsed = i128::from((now - self.at).as_nanos());
@@ -123,7 +123,7 @@ impl Model {
         }
     }
 
-    /// Zero for a leaf that uses its own tokens, else higher for a lender nearer to the link.
+    /// Level of a leaf: zero if it uses its own tokens, otherwise higher for a lender nearer to the link.
     fn level(&self, leaf: usize, lender: Option<usize>) -> usize {
         let mut depth = 0;
         let mut class = lender;
@@ -134,7 +134,7 @@ impl Model {
         if lender == Some(leaf) { 0 } else { 100 - depth }
     }
 
-    /// Eligible leaves of the best level and priority.
+    /// The eligible leaves of the best level and, within it, the best priority.
     fn eligible(&self, now: Nanos) -> Vec<usize> {
         let backlogged = (0..self.queues.len()).filter(|&leaf| !self.queues[leaf].is_empty());
         let rank = |leaf| {
@@ -190,19 +190,19 @@ impl Model {
     }
 }
 
-/// Arrivals: gap in nanoseconds, flow, size.
+/// Random arrivals: gap in nanoseconds, flow, size.
 fn arrivals() -> impl Strategy<Value = Vec<(u64, u32, u16)>> {
     prop::collection::vec((0u64..3_000_000, 0u32..10, 60u16..1500), 1..250)
 }
 
-/// Flow n belongs to leaf n, the others to the default.
+/// Assigns flow n to class n; a flow whose class is not a leaf joins the default leaf.
 fn with_flows(htb: &Arc<Htb>) -> Arc<Htb> {
     let flows = (0..htb.classes().len() as u8).collect();
     Arc::new(Htb::clone(htb).with_flows(flows))
 }
 
-/// Departures from a link of [`LINK_RATE`], in order, with the start of each transmission. Compares each
-/// choice with the model.
+/// Returns the departures from a link of [`LINK_RATE`], in order, with the start of each transmission. Compares each
+/// scheduling decision with the model.
 fn run(htb: &Arc<Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
     let (mut queue, mut model) = (ClassQueues::new(htb, LINK, Limit::Packets(1)), Model::new(htb));
     let mut stats = Tally::default();
@@ -236,7 +236,7 @@ fn run(htb: &Arc<Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>
             Some((_, packet)) => {
                 let leaf = usize::from(htb.leaf_of(packet.flow, None));
                 prop_assert!(eligible.contains(&leaf), "{:?}: {} of {:?}", now, leaf, eligible);
-                // First in, first out.
+                // Within a leaf, packets leave first in, first out.
                 prop_assert_eq!(model.leave(now, leaf).seq, packet.seq);
                 left.push((now, packet.seq));
                 // Carry the remainder, as a transmitter does.
@@ -268,7 +268,7 @@ fn run(htb: &Arc<Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>
 }
 
 proptest! {
-    /// The model allows every choice of the scheduler, and no class exceeds its ceiling by more than its
+    /// Every choice of the scheduler is eligible in the model, and no class exceeds its ceiling by more than its
     /// bursts.
     #[test]
     fn htb_schedule_matches_the_model_and_ceilings(seeds in seeds(), arrivals in arrivals()) {
@@ -288,8 +288,8 @@ proptest! {
                 let (_, flow, size) = arrivals[seq as usize];
                 within(htb.leaf_of(flow, None)).then_some((at, u64::from(size)))
             }).collect();
-            // Descendants may send with their own tokens despite this one's debt: their bursts, and a packet
-            // of debt each. Policed classes may have passed two bursts whose packets were queued.
+            // Descendants may send with their own tokens despite the debt of this class: up to their bursts, plus a
+            // packet of debt each. A policed class may have accepted two bursts whose packets were queued.
             let below = (0u8..).zip(htb.classes()).filter(|(other, _)| *other != number && within(*other));
             let allcarry: u64 = below.map(|(_, class)| {
                 let burst = Derived::new(class, round(&htb, LINK), class.rate, class.ceil).burst.as_u64() + 1_500;
@@ -308,8 +308,8 @@ proptest! {
         }
     }
 
-    /// The link wakes exactly when necessary: departures and their times equal those of a continuously polled
-    /// queue.
+    /// The link wakes exactly when necessary: departures and their times equal those of a queue that is polled
+    /// continuously.
     #[test]
     fn htb_link_wakes_exactly_when_tokens_suffice(seeds in seeds(), arrivals in arrivals()) {
         let htb = with_flows(&tree(&seeds));
@@ -328,7 +328,7 @@ proptest! {
         }
     }
 
-    /// On a trace link every leaf keeps its order, and the link ends empty and idle.
+    /// On a trace link the packets of every leaf keep their order, and the link ends empty and idle.
     #[test]
     fn htb_on_trace_link_keeps_order_and_drains(
         seeds in seeds(),
@@ -346,7 +346,7 @@ proptest! {
         let ends = pass(&mut link, &arrivals)?;
         let waiting = link.backlog_packets(Nanos::MAX);
         prop_assert_eq!(ends.len() as u64 + waiting + link.stats().dropped(), arrivals.len() as u64);
-        // Every ceiling is above zero and the link lends, so no class keeps packets.
+        // Every ceiling is above zero and the link lends, so no packet remains in any class.
         prop_assert_eq!(waiting, 0);
         for (leaf, _) in (0u8..).zip(htb.classes()) {
             let own = ends.iter().map(|&(_, seq)| seq).filter(|&seq| htb.leaf_of(arrivals[seq as usize].1, None) == leaf);
@@ -355,7 +355,7 @@ proptest! {
     }
 }
 
-/// Departures from a link, with their times.
+/// Returns the departures from a link, with their times.
 fn pass(link: &mut Link<Packet>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>, TestCaseError> {
     let (mut now, mut left) = (Nanos::ZERO, Vec::new());
     let serve = |link: &mut Link<Packet>, until: Nanos, left: &mut Vec<(Nanos, u64)>| {

@@ -1,4 +1,4 @@
-//! Rules of borrowing, each on a link with continuously backlogged classes.
+//! Tests of the rules of borrowing on a link with continuously backlogged classes.
 
 use super::*;
 use crate::config::{LinkConfig, Queue};
@@ -16,7 +16,7 @@ fn class(name: &str, rate: f64) -> HtbClass {
     HtbClass::new(name, mbit(rate))
 }
 
-/// A link with flow n in class n.
+/// A link on which flow n belongs to class n.
 fn link(rate: Rate, classes: Vec<HtbClass>, limit: Limit) -> Link<Packet> {
     let flows = (0..classes.len() as u8).collect();
     let sound = |default| Htb::new(classes.clone(), default).ok();
@@ -49,7 +49,7 @@ fn shares(rate: Rate, classes: Vec<HtbClass>, backlogged: &[(u32, u16)], from: N
     sent
 }
 
-/// The same in Mbit/s, from the first second to the third.
+/// Rate of each class in Mbit/s from 1 s to 3 s, with the classes of `backlogged` always backlogged.
 fn rates(rate: f64, classes: Vec<HtbClass>, backlogged: &[u32]) -> Vec<f64> {
     let backlogged: Vec<_> = backlogged.iter().map(|&flow| (flow, 1500)).collect();
     let sent = shares(mbit(rate), classes, &backlogged, Nanos::from_secs(1), Nanos::from_secs(3));
@@ -66,20 +66,21 @@ fn close(measured: &[f64], expected: &[f64], tolerance: f64) {
 #[test]
 #[ignore = "seconds: `make test`"]
 fn backlogged_classes_get_their_assured_rates() {
-    // 80 kbit/s to 100 Gbit/s, over a second or the time of two hundred packets of the smallest class.
+    // The link rates are 80 kbit/s to 100 Gbit/s, measured over a second or the time of two hundred packets of the
+    // smallest class.
     for (rate, seconds) in [(0.08, 2_500), (1.0, 200), (100.0, 2), (1_000.0, 1), (10_000.0, 1), (100_000.0, 1)] {
         for order in [[0, 0, 0, 0, 0], [0, 1, 2, 3, 4], [4, 3, 2, 1, 0]] {
             let parts = [0.55, 0.3, 0.1, 0.04, 0.01];
             let of = |(part, priority)| HtbClass { priority, ..class("c", rate * part) };
             let classes = parts.into_iter().zip(order).map(of).collect();
             let all: Vec<_> = (0..5).map(|flow| (flow, 1500)).collect();
-            // The smallest class may have to wait until the others have spent their initial tokens: a packet
-            // each, and in total the bytes that the link sends in a millisecond plus ten packets.
+            // The smallest class may have to wait until the other classes have spent their initial tokens: one packet
+            // per class, and in total the bytes that the link sends in a millisecond plus ten packets.
             let saved = Bytes::new(15 * 1500) + mbit(rate).over(Nanos::from_millis(1));
             let from = mbit(rate * 0.01).time_for(saved);
             let sent = shares(mbit(rate), classes, &all, from, from + Nanos::from_secs(seconds));
             for (sent, part) in sent.iter().zip(parts) {
-                // Within 1 %, and a packet at either end.
+                // The tolerance is 1 %, plus one packet at either end.
                 let expected = part * rate * 125_000.0 * seconds as f64;
                 let apart = (sent - expected).abs();
                 assert!(apart <= 0.01 * expected + 3000.0, "{rate} Mbit/s, {order:?}: {sent}, not {expected}");
@@ -91,7 +92,7 @@ fn backlogged_classes_get_their_assured_rates() {
 /// A class of half the link keeps its rate against 31 others.
 #[test]
 fn half_link_class_keeps_its_rate_against_31_others() {
-    // 31 classes share the other half; all of them may be served before its next turn.
+    // 31 small classes share the other half; all of them may be served before the next turn of `half`.
     let mut classes = vec![HtbClass { priority: 7, ..class("half", 50.0) }];
     classes.extend((0..31).map(|_| class("small", 50.0 / 31.0)));
     let all: Vec<_> = (0..32).collect();
@@ -100,11 +101,10 @@ fn half_link_class_keeps_its_rate_against_31_others() {
     close(&found[1..], &[50.0 / 31.0; 31], 0.02);
 }
 
-/// A shaped class alone sends at its ceiling, to the nanosecond.
+/// A shaped class alone on the link sends at its ceiling, exact to the nanosecond.
 #[test]
 fn shaped_class_alone_sends_exactly_at_its_ceiling() {
-    // 80 B/s and packets of 100 B: one in 1.25 s. 12 345 678 901 B/s and packets of 9000 B: one in 728.999…
-    // ns.
+    // At 80 B/s a packet of 100 B takes 1.25 s. At 12 345 678 901 B/s a packet of 9000 B takes 728.999… ns.
     for (rate, size, link_rate) in [(80u64, 100u16, 1_000_000u64), (12_345_678_901, 9_000, 125_000_000_000)] {
         let rate = Rate::from_bytes_per_sec(rate);
         // The bucket must hold the tokens of a nanosecond.
@@ -139,11 +139,11 @@ fn unused_rate_goes_to_the_best_priority() {
         ]
     };
     close(&rates(100.0, classes(), &[1, 2]), &[0.0, 10.0, 90.0], 0.01);
-    // Alone, the second gets everything.
+    // If only `second` is backlogged, it gets the whole link.
     close(&rates(100.0, classes(), &[1]), &[0.0, 100.0, 0.0], 0.001);
 }
 
-/// A class stays within its ceiling, and the rest goes to the next priority.
+/// A class stays within its ceiling, and the remaining bandwidth goes to the next priority.
 #[test]
 fn bandwidth_above_a_ceiling_goes_to_the_next_priority() {
     let classes = vec![
@@ -152,7 +152,7 @@ fn bandwidth_above_a_ceiling_goes_to_the_next_priority() {
         HtbClass { priority: 1, ceil: Some(mbit(15.0)), ..class("equal", 15.0) },
     ];
     close(&rates(100.0, classes.clone(), &[0, 1, 2]), &[35.0, 50.0, 15.0], 0.01);
-    // All eligible classes are at their ceilings: the link is idle half of the time.
+    // Both backlogged classes are at their ceilings: the link is idle half of the time.
     close(&rates(100.0, classes, &[0, 2]), &[35.0, 0.0, 15.0], 0.002);
 }
 
@@ -160,10 +160,11 @@ fn bandwidth_above_a_ceiling_goes_to_the_next_priority() {
 #[test]
 fn equal_priorities_share_excess_by_quanta() {
     let with = |quantum| HtbClass { quantum: Some(quantum), ..class("c", 1.0) };
-    // 92 Mbit/s remain: 1 : 2 : 5 parts of them beyond the assured rates.
+    // The assured rates of the backlogged classes take 3 Mbit/s; the other 97 Mbit/s are shared 1 : 2 : 5.
     let classes = vec![with(1_500), with(3_000), with(7_500), class("idle", 5.0)];
     close(&rates(100.0, classes, &[0, 1, 2]), &[1.0 + 97.0 / 8.0, 1.0 + 97.0 / 4.0, 1.0 + 97.0 * 0.625], 0.01);
-    // In bytes, at any packet size; default quanta are a tenth of a second of the rates.
+    // The ratio holds in bytes at any packet size. Default quanta are the bytes of a tenth of a second at the assured
+    // rate.
     let classes = vec![class("one", 1.0), class("two", 2.0), class("idle", 5.0)];
     let sent = shares(mbit(50.0), classes, &[(0, 300), (1, 1500)], Nanos::from_secs(1), Nanos::from_secs(21));
     let found: Vec<_> = sent.iter().map(|bytes| bytes * 8e-6 / 20.0).collect();
@@ -184,11 +185,11 @@ fn nearest_ancestor_with_tokens_lends() {
             HtbClass { parent: Some(3), priority, ..class("b1", 10.0) },
         ]
     };
-    // b1 has the better priority, but a lends the rate left by a1.
+    // b1 has the better priority, but a lends the unused rate of a1 to a2.
     close(&rates(100.0, tree(0), &[2, 4]), &[0.0, 0.0, 50.0, 0.0, 50.0], 0.01);
-    // With b1 idle too, a2 borrows b's rate from the link.
+    // If b1 is idle too, a2 also borrows the rate of b from the link.
     close(&rates(100.0, tree(0), &[2]), &[0.0, 0.0, 100.0, 0.0, 0.0], 0.001);
-    // Unless the ceiling of a limits it.
+    // A ceiling of 60 on a changes nothing while b1 is backlogged, but limits a2 otherwise.
     let mut capped = tree(0);
     capped[0].ceil = Some(mbit(60.0));
     close(&rates(100.0, capped, &[2, 4]), &[0.0, 0.0, 50.0, 0.0, 50.0], 0.01);
@@ -200,8 +201,8 @@ fn nearest_ancestor_with_tokens_lends() {
 /// All borrowers of one class take turns, at any depth.
 #[test]
 fn borrowers_of_one_class_take_turns_at_any_depth() {
-    // No class has an assured rate: the link lends everything, and three leaves share it. Two of them are in
-    // one tree, one of these deeper (Devera's equation 2 sums over all descendants).
+    // No class has an assured rate: the link lends its whole rate to three leaves. Two of them are in one tree, one of
+    // these deeper (Devera's equation 2 sums over all descendants).
     let under = |parent| HtbClass { parent, ..class("c", 0.0) };
     let classes = vec![under(None), under(Some(0)), under(None), under(Some(0)), under(Some(3))];
     close(&rates(90.0, classes, &[1, 2, 4]), &[0.0, 30.0, 30.0, 0.0, 30.0], 0.01);
@@ -210,13 +211,13 @@ fn borrowers_of_one_class_take_turns_at_any_depth() {
 /// A policed class passes the same packets as a token bucket, and no accepted packet waits for tokens.
 #[test]
 fn policed_class_passes_bucket_and_never_waits_for_tokens() {
-    // 8 Mbit/s, 1000 bytes per millisecond, burst 4000 B. Ten packets of 1000 B at once, then one every 0.5
-    // ms for a second.
+    // The class has 8 Mbit/s, 1000 bytes per millisecond, and a burst of 4000 B. Ten packets of 1000 B arrive at once,
+    // then one every 0.5 ms for a second.
     let policed = HtbClass { policed: true, burst: Some(Bytes::new(4_000)), ..class("policed", 8.0) };
     let mut link = link(mbit(800.0), vec![policed, class("other", 100.0)], AMPLE);
     let mut passed = (0..10).filter(|_| link.offer(Nanos::ZERO, &packet(0, 1000)) == Offer::Queued).count();
     assert_eq!(passed, 4);
-    // The other class borrows all the time; a packet of 1500 B takes 15 us.
+    // The other class borrows all the time; its packets of 1500 B take 15 us each.
     (0..100).for_each(|_| _ = link.offer(Nanos::ZERO, &packet(1, 1500)));
     let step = Nanos::from_micros(500);
     let (mut next, mut left) = (step, 0);
@@ -237,7 +238,8 @@ fn policed_class_passes_bucket_and_never_waits_for_tokens() {
     assert_eq!(classes[0].dropped, 2_010 - 1_004);
     assert!(left + 1 >= passed, "{left}");
     assert_eq!(link.stats().dropped_policer, classes[0].dropped);
-    // Each packet waits for at most one in transmission; of the first four, three also wait for each other.
+    // Each packet waits for at most one packet in transmission; of the first four packets, three also wait for their
+    // predecessors.
     let most = (6 * 10 + 1_000 * 15) * 1_000;
     assert!(classes[0].queue_delay_sum_ns <= most, "{} ns", classes[0].queue_delay_sum_ns);
 }
@@ -245,9 +247,9 @@ fn policed_class_passes_bucket_and_never_waits_for_tokens() {
 /// An unresponsive class cannot delay a conforming one.
 #[test]
 fn unresponsive_class_cannot_delay_a_conforming_one() {
-    // The flood has the best priority, unlimited packets and no ceiling. The other class sends a packet of
-    // 1500 B every 240 us (50 Mbit/s of 100) for two seconds and may wait for the packet in transmission (120
-    // us).
+    // The flood has the best priority, an unlimited supply of packets and no ceiling. The conforming class sends a
+    // packet of 1500 B every 240 us (50 of 100 Mbit/s) for two seconds, and such a packet may wait for the packet in
+    // transmission (120 us).
     let flood = HtbClass { limit: Some(Limit::Packets(50)), ..class("flood", 50.0) };
     let meek = HtbClass { priority: 7, limit: Some(Limit::Packets(1)), ..class("meek", 50.0) };
     let mut link = link(mbit(100.0), vec![flood, meek], AMPLE);
@@ -264,7 +266,8 @@ fn unresponsive_class_cannot_delay_a_conforming_one() {
     }
     let classes = link.classes(next);
     assert_eq!(classes[1].dropped, 0);
-    // Its tokens always suffice. The flood goes first while its own tokens last, at most its bucket's depth.
+    // The tokens of the conforming class always suffice. The flood goes first while its tokens last, at most its
+    // bucket's depth.
     let bucket = 1500.0 + 6.25e6 * (0.001 + 4.0 * 1500.0 / 12.5e6);
     let most = (bucket + 2.0 * 1500.0) / 12.5e6 * 1e9;
     let mean = classes[1].queue_delay_sum_ns as f64 / classes[1].sent_packets as f64;
@@ -279,7 +282,7 @@ fn each_class_has_its_own_buffer() {
     let classes = vec![
         with(Some(Limit::Packets(3))),
         with(Some(Limit::Bytes(Bytes::new(7_000)))),
-        // 1500 B take 12 ms at its rate: a packet behind three others exceeds the limit.
+        // At the rate of this class 1500 B take 12 ms: a packet behind three others exceeds the limit.
         with(Some(Limit::Time(Nanos::from_millis(24)))),
         with(None),
         HtbClass { limit: Some(Limit::Time(Nanos::from_millis(1))), ..class("still", 0.0) },
@@ -291,11 +294,11 @@ fn each_class_has_its_own_buffer() {
     assert_eq!(link.stats().dropped_queue, 100 - 17);
 }
 
-/// A time limit of the link counts at the link's rate, regardless of a class's assured rate.
+/// A time limit of the link is converted at the link's rate, regardless of a class's assured rate.
 #[test]
 fn link_time_limit_counts_at_the_link_rate() {
-    // 1500 B take 0.12 ms at 100 Mbit/s, so 10 ms hold 83 packets and a fraction, plus one that may exceed
-    // the limit.
+    // 1500 B take 0.12 ms at 100 Mbit/s, so 10 ms correspond to 83 packets and a fraction, plus one packet that may
+    // exceed the limit.
     let classes = vec![HtbClass::new("borrows all", Rate::from_bytes_per_sec(1)), class("other", 99.0)];
     let mut link = link(mbit(100.0), classes, Limit::Time(Nanos::from_millis(10)));
     link.offer(Nanos::ZERO, &packet(1, 1500));
@@ -305,7 +308,7 @@ fn link_time_limit_counts_at_the_link_rate() {
     assert_eq!([kept(0, &mut link), kept(1, &mut link)], [84, 84]);
 }
 
-/// Sends all eligible packets at once; returns their bytes.
+/// Dequeues all eligible packets at `now`; returns their bytes.
 fn drain(htb: &mut ClassQueues<Packet>, now: Nanos) -> u64 {
     std::iter::from_fn(|| htb.dequeue(now, &mut Tally::default())).map(|(_, packet)| packet.size().as_u64()).sum()
 }
@@ -325,10 +328,10 @@ fn class_rate_change_neither_mints_nor_loses_tokens() {
     for _ in 0..10_000 {
         htb.enqueue(Nanos::ZERO, &packet(0, 1000), None, Room::Idle, &mut Tally::default());
     }
-    // The bucket's depth, and one packet of debt.
+    // The bucket's depth, plus one packet of debt.
     assert_eq!(drain(&mut htb, Nanos::ZERO), 11_000);
-    // The rate alternates every 10 us for 2 s between 1 MB/s and 3 MB/s: 2 MB/s on average, with up to a
-    // packet of debt at either end.
+    // The rate alternates every 10 us for 2 s between 1 MB/s and 3 MB/s: 2 MB/s on average, with up to one packet of
+    // debt at either end.
     let mut sent = 0;
     for n in 1..=200_000u64 {
         let now = Nanos::from_micros(10 * n);
@@ -337,7 +340,7 @@ fn class_rate_change_neither_mints_nor_loses_tokens() {
         htb.set_class(now, 0, next, next);
     }
     assert!(sent.abs_diff(4_000_000) <= 1_000, "{sent}");
-    // A halted class is ready again as soon as its new rate permits.
+    // A class halted by rate zero is ready again as soon as a new rate has paid its debt.
     let now = Nanos::from_secs(2);
     drain(&mut htb, now);
     htb.set_class(now, 0, Rate::ZERO, Rate::ZERO);
@@ -349,7 +352,7 @@ fn class_rate_change_neither_mints_nor_loses_tokens() {
     assert!(ready > later && ready <= later + Nanos::from_secs(1), "{ready:?}");
     assert!(htb.dequeue(ready - Nanos::from_nanos(1), &mut Tally::default()).is_none());
     assert!(htb.dequeue(ready, &mut Tally::default()).is_some());
-    // Without a ceiling it borrows, once its debt is paid.
+    // Without a ceiling the class borrows as soon as its debt is paid.
     htb.set_class(ready, 0, rate(1_000), Rate::MAX);
     let ready = ready + Nanos::from_nanos(1);
     let waiting = htb.bytes();

@@ -11,7 +11,7 @@ use crate::limit::Limit;
 pub struct HtbClass {
     /// Name in results.
     pub name: String,
-    /// Number of the parent class, a lender; `None`: the link itself, which always lends.
+    /// Number of the parent class, which lends; `None`: the parent is the link, which always lends.
     pub parent: Option<u8>,
     /// Assured rate.
     pub rate: Rate,
@@ -20,22 +20,22 @@ pub struct HtbClass {
     /// Priority among classes that may send and among borrowers of the same class; the lowest number goes
     /// first.
     pub priority: u8,
-    /// Bytes per turn; `None`: a tenth of a second at its rate, from 1500 to 200 000 bytes.
+    /// Bytes per turn; `None`: the bytes of a tenth of a second at `rate`, limited to 1500 to 200 000.
     pub quantum: Option<u32>,
-    /// Bucket depth at `rate`; `None`: one packet plus the tokens of a millisecond and of the time in which
-    /// the link sends two packets per leaf.
+    /// Depth of the bucket of `rate`; `None`: one packet plus the tokens of a millisecond and of the time in which the
+    /// link sends two packets per leaf.
     pub burst: Option<Bytes>,
-    /// Bucket depth at `ceil`, with the same default.
+    /// Depth of the bucket of `ceil`, with the same default.
     pub ceil_burst: Option<Bytes>,
-    /// Queue limit, with times at the class's rate; `None`: the link's limit, with times at the rate of the
-    /// link.
+    /// Queue limit, where times are converted at the class's rate; `None`: the link's limit, where times are converted
+    /// at the link's rate.
     pub limit: Option<Limit>,
-    /// Policed: arrivals beyond its tokens are dropped, and it never borrows.
+    /// Whether the class is policed: arrivals beyond its tokens are dropped, and the class never borrows.
     pub policed: bool,
 }
 
 impl HtbClass {
-    /// A child of the link with the highest priority and defaults for the rest.
+    /// Creates a child of the link with the highest priority and default values.
     pub fn new(name: impl Into<String>, rate: Rate) -> Self {
         Self {
             name: name.into(),
@@ -111,7 +111,7 @@ impl Htb {
     /// Number of priorities.
     pub const PRIORITIES: u8 = 8;
 
-    /// A tree of classes. Packets without a class join `default`, a leaf.
+    /// Creates a tree of classes. Packets without a class join `default`, a leaf.
     ///
     /// # Errors
     /// If the classes form no tree within the limits, or the default is not a leaf.
@@ -149,8 +149,8 @@ impl Htb {
         if htb.is_leaf(default) { Ok(htb) } else { Err(HtbError::Default(default)) }
     }
 
-    /// Sets the classes of flows, in order of flow number. Flows beyond the list, or in a class that is not a
-    /// leaf, join the default class.
+    /// Sets the class of each flow, in order of flow number. Flows beyond the list, or whose class is not a leaf, join
+    /// the default class.
     #[must_use]
     pub fn with_flows(mut self, flows: Vec<u8>) -> Self {
         self.flows = flows;
@@ -172,7 +172,7 @@ impl Htb {
         self.leaves.count_ones()
     }
 
-    /// Leaf of a packet of `flow`, steered to `class`.
+    /// Returns the leaf of a packet of `flow` that is steered to `class`, if any.
     pub fn leaf_of(&self, flow: u32, class: Option<u8>) -> u8 {
         let listed = || self.flows.get(flow as usize).copied();
         class
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(Htb::new(vec![policed, class(Some(0))], 1), Err(HtbError::PolicedParent(0)));
     }
 
-    /// A packet joins the leaf it is steered to, else the leaf of its flow, else the default leaf.
+    /// A packet joins the leaf to which it is steered, otherwise the leaf of its flow, otherwise the default leaf.
     #[test]
     fn leaf_of_prefers_steered_then_flow_then_default() {
         let classes = vec![class(None), class(Some(0)), class(Some(0)), class(None)];

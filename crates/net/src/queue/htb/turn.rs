@@ -1,6 +1,6 @@
 //! Position in a round robin among classes.
 
-/// A set of class numbers, up to 63, and the position in the round.
+/// A set of class numbers up to 63, and the current position in the round.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     members: u64,
@@ -34,7 +34,8 @@ impl Turn {
         Some(usize::from(self.at))
     }
 
-    /// The member with the turn in this round, or else in the next. The set must not be empty.
+    /// The member with the turn in this round, or at its end the first member of the next round. The set must not be
+    /// empty.
     #[inline]
     pub(super) fn next_or_first(&mut self) -> usize {
         self.next().unwrap_or_else(|| {
@@ -48,7 +49,7 @@ impl Turn {
         self.at = class as u8 + 1;
     }
 
-    /// Passes the turn on if the removed class had it.
+    /// Passes the turn on if the removed class had the turn.
     pub(super) const fn leave(&mut self, class: usize) {
         if self.at as usize == class {
             self.pass(class);
