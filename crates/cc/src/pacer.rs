@@ -38,16 +38,16 @@ impl Pacer {
     }
 }
 
-/// Spaces bursts as Linux spaces TSO packets without a queueing discipline (`tcp_update_skb_after_send`): the
-/// packets of a burst leave back to back, and the next burst follows after the time that they take at the
-/// pacing rate. A burst that leaves late shortens its gap by the delay, at most by half.
+/// Spaces bursts as Linux spaces TSO packets without a queueing discipline (`tcp_update_skb_after_send`): the packets
+/// of a burst leave back to back, and the next burst follows after the time that they take at the pacing rate. A burst
+/// that begins late shortens the gap behind it by its lateness, at most by half.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BurstPacer {
     next: Nanos,
-    /// Beginning of the current burst, and what may still leave in it.
+    /// Beginning of the current burst, and the bytes that may still be sent in it (`left`).
     at: Nanos,
     left: Bytes,
-    /// How late it began, and the time that it takes at the pacing rate.
+    /// How late the current burst began, and the time that it takes at the pacing rate (`length`).
     late: Nanos,
     length: Nanos,
 }
@@ -72,7 +72,7 @@ impl BurstPacer {
         now == self.at && !self.left.is_zero()
     }
 
-    /// Begins a burst of at most `bytes`; `catches_up`: its delay shortens the gap behind it.
+    /// Begins a burst of at most `bytes`; `catches_up`: its lateness shortens the gap behind it.
     #[inline]
     pub fn begin(&mut self, now: Nanos, bytes: Bytes, catches_up: bool) {
         self.late = if catches_up { now - self.next } else { Nanos::ZERO };
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(pacer.next(), MS * 102);
     }
 
-    /// A burst leaves back to back; the next follows after the time that all its packets take.
+    /// The packets of a burst leave back to back; the next burst follows after the time that they all take.
     #[test]
     fn burst_pacer_spaces_bursts_by_their_length() {
         let mut pacer = BurstPacer::default();

@@ -131,7 +131,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// HandleInflightTooHigh: a probe with `inflight` in flight had too many losses or marks. Once per probe.
+    /// HandleInflightTooHigh: a probe with `inflight` in flight had too many losses or marks. Called once per probe.
     pub(super) fn handle_too_high(&mut self, now: Nanos, inflight: Bytes, limited: bool) {
         let model = &mut self.model;
         model.probe_too_high = true;

@@ -30,7 +30,7 @@ impl<P: Policy> BbrCore<P> {
         self.transition(State::Cruise);
     }
 
-    /// StartProbeBW_REFILL. The probe that follows starts as if it had already grown for `up_rounds` rounds.
+    /// StartProbeBW_REFILL. The next probe starts as if it had already grown for `up_rounds` rounds.
     pub(super) fn start_refill(&mut self, up_rounds: u32) {
         let model = &mut self.model;
         model.reset_short_term();
@@ -83,7 +83,7 @@ impl<P: Policy> BbrCore<P> {
     fn probe_if_due(&mut self, ack: &Ack) -> bool {
         let model = &mut self.model;
         if model.settings.ecn && model.marks_have_ceased(ack) {
-            // With this slope the first round of the probe grows by about the intended share.
+            // With this slope the first round of the probe raises inflight_long by about the intended share.
             let wanted = model.inflight_long.mul_f64(model.settings.ecn_reprobe_gain);
             let segments = (wanted.as_u64() / model.settings.mss.as_u64()).max(1);
             self.start_refill(segments.ilog2().min(MOST_UP_ROUNDS));
@@ -122,7 +122,7 @@ impl<P: Policy> BbrCore<P> {
                             model.max_bw.advance();
                         }
                         if model.probe_precautionary && !model.probe_too_high {
-                            // The cautious probe reached inflight_long without harm: probe beyond it.
+                            // The cautious probe reached inflight_long and that was not too high: probe beyond it.
                             self.start_refill(0);
                             return true;
                         }
@@ -170,7 +170,7 @@ impl Model {
         self.probe_up_per_inc = (self.cwnd / growth).max(self.settings.mss);
     }
 
-    /// ProbeInflightLongtermUpward: raises the bound only while inflight reaches it, which proves it safe.
+    /// ProbeInflightLongtermUpward: raises `inflight_long` only while inflight reaches it, which proves the bound safe.
     #[inline]
     fn probe_upward(&mut self, acked: Bytes, v2: bool) {
         if !self.cwnd_full || self.cwnd < self.inflight_long {
@@ -208,13 +208,13 @@ impl Model {
             return true;
         }
         if v2 {
-            // A queue of a quarter BDP, which takes a round trip to be measured.
+            // The probe ends at a queue of a quarter BDP, which takes a round trip to measure.
             let gain = self.settings.up_inflight_gain;
             let elapsed = self.min_rtt().is_some_and(|rtt| ack.now > self.cycle_at + rtt);
             return elapsed && inflight >= self.inflight_at(self.max_bw.get(), gain);
         }
         if self.cwnd_full && self.cwnd >= self.inflight_long {
-            // The bound limits the rate, so this is no plateau of the path.
+            // inflight_long limits the rate, so a plateau of the rate would not be the path's.
             self.full_bw.restart(sample.rate);
             return false;
         }
