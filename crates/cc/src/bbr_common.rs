@@ -135,7 +135,7 @@ impl FlowState {
     pub fn pacing_rate(&self) -> Rate {
         self.pacing_rate
     }
-    /// The recovery phase at the last acknowledgement that delivered data.
+    /// The recovery phase. BBR v1 updates it only at acknowledgements that deliver data, and at timeouts.
     #[inline]
     pub fn phase(&self) -> Phase {
         self.phase
@@ -178,12 +178,12 @@ impl FlowState {
         self.prior_cwnd = if undisturbed { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
     }
 
-    /// Restores cwnd from before recovery or ProbeRTT unless the current one is larger.
+    /// Restores cwnd from before recovery or ProbeRTT unless the current cwnd is larger.
     pub(crate) fn restore_window(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }
 
-    /// Sets the pacing rate. Returns it if it differs from the last one.
+    /// Sets the pacing rate. Returns the new rate if it differs from the previous rate.
     #[inline]
     pub(crate) fn change_pacing_rate(&mut self, rate: Rate) -> Option<Rate> {
         // An estimate below 1 byte/s rounds to zero, at which pacing would stop for good.
@@ -255,7 +255,7 @@ pub(crate) use common_model;
 /// Methods common to the cores of all generations: access to `model` and `policy`, and the clock of ProbeRTT.
 macro_rules! common_core {
     () => {
-        /// The state.
+        /// The model.
         pub fn model(&self) -> &Model {
             &self.model
         }

@@ -44,8 +44,8 @@ pub struct Control {
     /// The pacing rate in payload bytes per second, or `None` to send as cwnd allows. A gap of `n / rate` follows a
     /// packet of `n` payload bytes.
     pub pacing_rate: Option<Rate>,
-    /// The most data sent back to back when pacing; [`Bytes::MAX`]: as much as the transport's own rule allows. A
-    /// transport may send smaller bursts.
+    /// The most data sent back to back when pacing; [`Bytes::MAX`]: as much as the transport's rule allows. A transport
+    /// may send smaller bursts.
     pub burst: Bytes,
 }
 
@@ -119,7 +119,7 @@ pub enum EcnNeed {
     L4s,
 }
 
-/// Facts about a scheme.
+/// Static description of a scheme.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Info {
@@ -161,24 +161,24 @@ pub struct Setup {
     pub initial_window: Bytes,
     /// The transport has selective acknowledgements, so it can detect more than one loss per round trip.
     pub sack: bool,
-    /// The scheme's own random stream.
+    /// The scheme's random stream.
     pub random: Random,
     /// Parameter values, already checked against [`Info::params`].
     pub params: Params,
 }
 
 impl Setup {
-    /// An initial window of ten segments, and selective acknowledgements.
+    /// A setup with an initial window of ten segments and selective acknowledgements.
     pub fn new(mss: Bytes, params: Params, random: Random) -> Self {
         Self { mss, initial_window: mss * 10, sack: true, random, params }
     }
 
-    /// An initial window of `segments`.
+    /// Sets an initial window of `segments`.
     pub fn with_window(self, segments: impl Into<u64>) -> Self {
         Self { initial_window: self.mss * segments.into(), ..self }
     }
 
-    /// Whether the transport has selective acknowledgements.
+    /// Sets whether the transport has selective acknowledgements.
     pub fn with_sack(self, sack: bool) -> Self {
         Self { sack, ..self }
     }
@@ -228,8 +228,7 @@ pub trait CongestionControl {
     /// Sending resumes after an idle time.
     fn on_idle_restart(&mut self, _event: &IdleRestart) {}
 
-    /// The rate of the sender's own link in payload bytes per second, if configured: the transport requests
-    /// no more.
+    /// The rate of the sender's link in payload bytes per second, if configured: the transport requests no higher rate.
     fn line_rate(&self) -> Option<Rate> {
         None
     }
@@ -241,7 +240,7 @@ pub trait CongestionControl {
 
 /// A congestion control scheme: constants and construction.
 pub trait Scheme: CongestionControl + Clone + Send + Sync + 'static {
-    /// Facts about the scheme.
+    /// Static description of the scheme.
     const INFO: Info;
     /// The congestion notification that the scheme needs.
     const ECN: EcnNeed = EcnNeed::Nothing;

@@ -2,8 +2,8 @@
 //! all subflows of the connection sets the increase in avoidance and the decrease on a loss.
 //!
 //! Slow start, fast recovery, timeouts and idle restarts are Reno's. A single subflow (on TCP, or without an active
-//! sibling) is Reno, event for event. No policy increases cwnd faster than Reno, which adds 1/w segments per segment
-//! acknowledged, where w is cwnd in segments.
+//! sibling) behaves as Reno, event for event. No policy increases cwnd faster than Reno, which adds 1/w segments per
+//! segment acknowledged, where w is cwnd in segments.
 //!
 //! A sibling is active once it is established and has an RTT sample. Windows come from
 //! [`PathView`](crate::PathView): a subflow in recovery counts with its ssthresh (RFC 6356 section 3).
@@ -135,7 +135,7 @@ impl Mesh {
     }
 }
 
-/// Differences of a coupled scheme from Reno. Called only if siblings are active.
+/// Differences of a coupled scheme from Reno. The policy is called only if siblings are active.
 pub trait Policy: Clone + Debug + Send + Sync + 'static {
     /// Static description of the scheme.
     const INFO: Info;

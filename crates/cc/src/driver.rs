@@ -37,7 +37,7 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// A reduction that starts from cwnd, as in Linux, or from one segment if that is more.
+    /// A flight whose reduction starts from cwnd, as in Linux, or from one segment if that is more.
     pub fn of_cwnd(driver: &Driver, mss: Bytes, inflight: Bytes) -> Self {
         Self { size: driver.scheme().control().cwnd.max(mss), inflight }
     }
@@ -160,7 +160,7 @@ impl Driver {
         self.refresh();
     }
 
-    /// The control in force: the scheme's after the last event, within the transport's limit.
+    /// The control in force: the scheme's control after the last event, bounded by the transport's limit.
     #[inline]
     pub fn control(&self) -> &Control {
         &self.control
@@ -290,8 +290,7 @@ impl Driver {
         if !bytes.is_zero() {
             self.sampler.on_delivered(now, bytes, sent, &mut ack.newest);
         }
-        // `sent.delivered` never falls from one transmission to the next, so the maximum is the newest
-        // packet's.
+        // `sent.delivered` never falls from one transmission to the next, so the maximum belongs to the newest packet.
         ack.delivered_at_send = ack.delivered_at_send.max(Some(sent.delivered));
     }
 
@@ -308,8 +307,8 @@ impl Driver {
         self.sampler.on_delivered_again(now, bytes);
     }
 
-    /// Without selective acknowledgements: `acked` bytes are about to be acknowledged cumulatively. Duplicate
-    /// acknowledgements may already have reported all of them but one segment `mss`.
+    /// Without selective acknowledgements: `acked` bytes are about to be delivered by a cumulative acknowledgement.
+    /// Duplicate acknowledgements may already have reported all of them but one segment `mss`.
     #[inline]
     pub fn advancing(&mut self, acked: Bytes, mss: Bytes) {
         self.sampler.on_cumulative(acked, mss);
@@ -321,7 +320,7 @@ impl Driver {
         self.sampler.forget_duplicates();
     }
 
-    /// The receiver reports measurements. Within an acknowledgement this precedes losses.
+    /// The receiver reports measurements. Within an acknowledgement, this call precedes losses.
     pub fn receiver_feedback(&mut self, event: &ReceiverFeedback) {
         self.order.feedback();
         self.scheme.on_receiver_feedback(event);

@@ -1,10 +1,10 @@
 //! The events of a connection, each with `now`. A value unknown to the transport is `None`, never a sentinel.
 //!
-//! Events gain fields over time, so another crate writes one with [`record!`](crate::record).
+//! Events gain fields over time, so other crates build them with [`record!`](crate::record).
 
 use crate::{Bytes, IdleRule, Nanos, Rate, RateSample};
 
-/// The loss-recovery phase of the transport.
+/// The loss-recovery phase that the transport is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// No loss outstanding.
@@ -199,7 +199,7 @@ pub struct SpuriousLoss {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// Send at this rate. Zero cannot be followed.
+    /// Send at this rate. A rate of zero cannot be followed.
     Rate(Rate),
     /// The network no longer assigns a rate: the scheme decides by itself.
     #[default]

@@ -23,7 +23,7 @@ macro_rules! windowed {
         }
 
         impl<T: Copy + PartialOrd> $Name<T> {
-            /// A filter that holds one sample.
+            /// A filter with one sample.
             pub fn new(at: u64, value: T) -> Self {
                 Self { best: [(at, value); 3] }
             }

@@ -5,7 +5,7 @@
 //! does no I/O: every event carries `now`, and the constructor receives a seeded random stream. So the same code runs
 //! in the simulator, on the kernel's stack and in QUIC.
 //!
-//! To add a scheme: one file in `schemes/`, one line in the registry at the top of `schemes/mod.rs`.
+//! To add a scheme, add one file to `schemes/` and one line to the registry at the top of `schemes/mod.rs`.
 #![no_std]
 
 extern crate alloc; // only for schemes outside the registry; registered schemes do not allocate

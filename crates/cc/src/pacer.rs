@@ -5,8 +5,8 @@ use crate::{Bytes, Nanos, Rate};
 /// Maximum gap between two packets at any rate.
 const LONGEST_GAP: Nanos = Nanos::from_secs(60);
 
-/// Spaces packets: each departure follows the previous one by the time that packet takes at the pacing rate.
-/// Idle time gives credit for one burst at most.
+/// Spaces packets: each departure follows the previous departure by the time that the previous packet takes at the
+/// pacing rate. Idle time gives credit for one burst at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pacer {
     next: Nanos,
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// A burst that follows an unpaced one is not late.
+    /// A burst that follows an unpaced burst is not late.
     #[test]
     fn burst_pacer_unpaced_burst_gives_no_credit() {
         let mut pacer = BurstPacer::default();

@@ -1,4 +1,4 @@
-//! Parameters of schemes: described as data, checked before a run.
+//! Parameters of schemes, described as data and checked before a run.
 
 type Text = &'static str;
 
@@ -201,7 +201,7 @@ impl Params {
     }
 }
 
-/// Follow the equations and algorithms of the paper as printed, without our corrections.
+/// The flag that selects the equations and algorithms of the paper as printed, without our corrections.
 pub const LITERAL: Param =
     Param::flag("literal", false, "as printed in the paper: its values, without our corrections");
 
@@ -298,8 +298,8 @@ pub const fn merge<const N: usize>(base: &[Param], gone: &[&str], own: &[Param])
     all
 }
 
-/// A parameter list derived from another: `merged_params!(BASE; Param::number(…), …)` adds parameters or
-/// replaces those of the same name; `merged_params!(BASE, without "a", "b"; …)` removes some.
+/// A parameter list derived from another: `merged_params!(BASE; Param::number(…), …)` adds parameters or replaces those
+/// of the same name; `merged_params!(BASE, without "a", "b"; …)` also removes the named ones.
 #[macro_export]
 macro_rules! merged_params {
     ($base:path; $($param:expr),* $(,)?) => { $crate::merged_params!(@ $base, []; $($param),*) };

@@ -34,7 +34,7 @@ impl RoundCounter {
     }
 }
 
-/// Minimum RTT of the current round and of the last complete one.
+/// Minimum RTT of the current round and of the last complete round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundMin {
     current: Option<Nanos>,
@@ -72,7 +72,7 @@ pub(crate) struct RoundSamples {
 }
 
 impl RoundSamples {
-    /// A path with this base RTT, at the start of a round.
+    /// Samples of a path with this base RTT, at the start of a round.
     #[cfg(test)]
     pub fn of_base(base: Nanos) -> Self {
         Self { base: Some(base), ..Self::default() }

@@ -220,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Packets behind a hole count when their duplicates arrive, and not again when it is filled.
+    /// Packets behind a hole count when their duplicate acknowledgements arrive, and not again when the hole is filled.
     #[test]
     fn sampler_duplicates_count_once() {
         // One packet per ms is sent for 40 ms, with an RTT of 10 ms; the packet sent at 20 ms is lost. Duplicate
@@ -278,8 +278,8 @@ mod tests {
     /// Compressed acknowledgements do not overstate the rate.
     #[test]
     fn sampler_compressed_acks_do_not_overstate_rate() {
-        // One packet per ms is sent, with a pause. Ten packets are acknowledged within 0.1 ms, and the next twenty
-        // within 0.2 ms, 12 ms later. The acknowledgement phase alone would give 20 packets in 12 ms.
+        // One packet per ms is sent, except from 20 to 30 ms. Ten packets are acknowledged within 0.1 ms, and the next
+        // twenty within 0.2 ms, 12 ms later. The acknowledgement phase alone would give 20 packets in 12 ms.
         let line = Rate::from_bytes_per_sec(1_000_000);
         let mut pipe = Pipe::default();
         for t in 0..20 {

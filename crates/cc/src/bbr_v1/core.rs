@@ -38,8 +38,8 @@ impl<P: Policy> BbrCore<P> {
         self.transition(State::ProbeBw { phase, since: self.model.delivered_at });
     }
 
-    /// Step 1: rounds, the policer estimator and the bandwidth filter. Returns whether the sample was
-    /// application-limited, if there was one.
+    /// Step 1: rounds, the policer estimator and the bandwidth filter. Returns whether the rate sample was
+    /// application-limited, or `None` without a sample.
     #[inline]
     fn update_bandwidth(&mut self, ack: &Ack) -> Option<bool> {
         let model = &mut self.model;
@@ -200,7 +200,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// cwnd moved towards its target, by at most the data delivered.
+    /// Returns cwnd moved towards its target, by at most the data delivered.
     #[inline]
     fn grow(&self, window: Bytes, ack: &Ack) -> Bytes {
         let model = &self.model;
@@ -217,7 +217,7 @@ impl<P: Policy> BbrCore<P> {
         window.max(model.settings.min_window)
     }
 
-    /// cwnd after loss and recovery, and whether it is final (no growth follows).
+    /// Returns cwnd after loss and recovery, and whether this cwnd is final (no growth follows).
     #[inline]
     fn recover_or_restore(&mut self, ack: &Ack) -> (Bytes, bool) {
         let model = &mut self.model;

@@ -4,7 +4,7 @@
 //! read-only for other code. A [`Policy`] defines a variant's differences. The default methods of a policy implement
 //! BBR v1; with neutral parameters a variant behaves as BBR v1, event for event.
 //!
-//! A variant is one file in `schemes/`: the module documentation, and
+//! A variant is one file in `schemes/` with module documentation and code such as:
 //!
 //! ```
 //! use narrows_cc::bbr_v1::{BbrCore, Model, Policy};

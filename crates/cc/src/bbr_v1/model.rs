@@ -69,7 +69,7 @@ impl Model {
             None => self.bw.get(),
         }
     }
-    /// The long-term rate, while it is used.
+    /// The long-term rate, while BBR uses it.
     #[inline]
     pub fn policed(&self) -> Option<Rate> {
         self.policer.rate()

@@ -8,7 +8,7 @@ use crate::{Bytes, Nanos, Rate};
 
 /// Minimum length of an interval in round trips.
 const INTERVAL_ROUNDS: u32 = 4;
-/// A longer interval, in round trips, is abandoned.
+/// Maximum length of an interval in round trips; a longer interval is abandoned.
 const INTERVAL_ROUNDS_MAX: u32 = 4 * INTERVAL_ROUNDS;
 /// Minimum ratio of lost to delivered data for an interval to count: 50/256, about 20 %.
 const LOSS: (u64, u64) = (50, 256);
@@ -51,7 +51,7 @@ pub struct Policer {
 }
 
 impl Policer {
-    /// The rate of the policer, while it is being used.
+    /// The rate of the policer, while BBR uses this rate.
     #[inline]
     pub fn rate(&self) -> Option<Rate> {
         if self.in_use { Some(self.rate) } else { None }

@@ -1,4 +1,4 @@
-//! The states of BBR and the edges between them.
+//! The states of BBR and the transitions between them.
 
 use crate::Nanos;
 use crate::bbr_common::ProbeRtt;

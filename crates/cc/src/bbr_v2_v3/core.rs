@@ -56,7 +56,7 @@ impl<P: Policy> BbrCore<P> {
         self.model.state = to;
     }
 
-    /// UpdateACKAggregation.
+    /// Implements UpdateACKAggregation of the draft.
     #[inline]
     fn update_aggregation(&mut self, ack: &Ack) {
         let model = &mut self.model;
@@ -68,7 +68,7 @@ impl<P: Policy> BbrCore<P> {
         model.extra_acked.update(window, model.round.count(), extra);
     }
 
-    /// SetCwnd.
+    /// Implements SetCwnd of the draft.
     #[inline]
     fn set_cwnd(&mut self, ack: &Ack) {
         let model = &mut self.model;

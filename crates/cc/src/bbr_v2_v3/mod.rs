@@ -4,7 +4,7 @@
 //! core's state, read-only for other code. A [`Policy`] names the generation that a variant starts from and defines the
 //! variant's differences.
 //!
-//! A variant is one file in `schemes/`: the module documentation, and
+//! A variant is one file in `schemes/` with module documentation and code such as:
 //!
 //! ```
 //! use narrows_cc::bbr_v2_v3::{BbrCore, Generation, Model, PARAMS, Policy};

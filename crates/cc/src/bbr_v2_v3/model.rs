@@ -47,7 +47,7 @@ pub struct Model {
     pub(super) epoch: Epoch,
     pub(super) extra_acked: WindowedMax<Bytes>,
 
-    // The minimum RTT of the last 5 s and when it was measured; `flow` has the minimum of the last 10 s.
+    // The minimum RTT of the last 5 s, and the time of its measurement; `flow` has the minimum of the last 10 s.
     pub(super) probe_rtt_min: Option<(Nanos, Nanos)>,
     pub(super) probe_rtt_expired: bool,
 
@@ -234,7 +234,7 @@ impl Model {
         self.quantised(self.bdp_multiple(bw, gain))
     }
 
-    /// UpdateMaxInflight.
+    /// Implements UpdateMaxInflight of the draft.
     #[inline]
     pub(super) fn update_max_inflight(&mut self) {
         let data = self.bdp_multiple(self.bw, self.cwnd_gain()) + self.extra_acked();
@@ -301,7 +301,7 @@ impl Model {
         self.set_pacing_rate(rate.mul_f64(self.settings.startup_gain));
     }
 
-    /// SetPacingRateWithGain.
+    /// Implements SetPacingRateWithGain of the draft.
     #[inline]
     pub(super) fn pace(&mut self, gain: f64) {
         let rate = self.bw.mul_f64(gain * self.settings.pacing_share);
@@ -334,13 +334,13 @@ impl Model {
         if self.settings.quantum.is_some() { self.quantum } else { Bytes::MAX }
     }
 
-    /// ResetShortTermModel.
+    /// Implements ResetShortTermModel of the draft.
     pub(super) fn reset_short_term(&mut self) {
         self.bw_short = NO_RATE_BOUND;
         self.inflight_short = NO_BOUND;
     }
 
-    /// ResetCongestionSignals.
+    /// Implements ResetCongestionSignals of the draft.
     pub(super) fn reset_congestion_signals(&mut self) {
         self.loss_in_round = false;
         self.loss_in_cycle = false;

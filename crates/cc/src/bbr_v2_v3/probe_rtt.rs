@@ -28,7 +28,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// CheckProbeRTT.
+    /// Implements CheckProbeRTT of the draft.
     #[inline]
     pub(super) fn check_probe_rtt(&mut self, ack: &Ack) {
         let model = &mut self.model;
@@ -52,7 +52,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// CheckProbeRTTDone and ExitProbeRTT.
+    /// Implements CheckProbeRTTDone and ExitProbeRTT of the draft.
     pub(super) fn leave_probe_rtt(&mut self, now: Nanos, end: Nanos) {
         if now <= end {
             return;
@@ -72,7 +72,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// HandleRestartFromIdle.
+    /// Implements HandleRestartFromIdle of the draft.
     pub(super) fn restart_from_idle(&mut self, event: &IdleRestart) {
         let model = &mut self.model;
         if !event.app_limited && !model.is_probe_rtt_limited(event.delivered) {

@@ -1,4 +1,4 @@
-//! The end of Startup, and Drain (sections 5.3.1 and 5.3.2 of the draft).
+//! The end of Startup, and the end of Drain (sections 5.3.1 and 5.3.2 of the draft).
 
 use super::core::BbrCore;
 use super::policy::Policy;
@@ -20,7 +20,7 @@ impl<P: Policy> BbrCore<P> {
         model.full_bw_reached |= model.full_bw.now;
     }
 
-    /// CheckStartupDone.
+    /// Implements CheckStartupDone of the draft.
     #[inline]
     pub(super) fn check_startup_done(&mut self, ack: &Ack, sample: &RateSample) {
         if !Self::V2 {
@@ -72,7 +72,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// CheckDrainDone.
+    /// Implements CheckDrainDone of the draft.
     #[inline]
     pub(super) fn check_drain_done(&mut self, ack: &Ack) {
         let model = &self.model;

@@ -1,4 +1,4 @@
-//! The states of BBR v3, the edges between them, and the phase of acknowledgements relative to a probe.
+//! The states of BBR v3, the transitions between them, and the phase of acknowledgements relative to a probe.
 
 use crate::bbr_common::ProbeRtt;
 

@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// A round without samples is no baseline for the next.
+    /// A round without samples is no baseline for the next round.
     #[test]
     fn hystart_round_without_samples_is_no_baseline() {
         let mut hystart = HyStartPlusPlus::new(false);
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(hystart.state(), HyStartState::SlowStart);
     }
 
-    /// Five rounds of lasting delay end slow start, the partial one included.
+    /// Five rounds of lasting delay, including the partial first round, end slow start.
     #[test]
     fn hystart_five_delayed_rounds_end_slow_start() {
         let mut hystart = HyStartPlusPlus::new(false);
