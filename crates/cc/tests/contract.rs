@@ -135,7 +135,7 @@ fn contract_model_reaches_every_event_and_phase() {
         Op::Send(20),
         ack(0, 5, false),
         ack(1, 1, false),  // recovery entered
-        ack(0, 40, false), // and left
+        ack(0, 40, false), // recovery left
         Op::Send(20),
         ack(0, 1, true), // a mark: recovery entered
         Op::Spurious,

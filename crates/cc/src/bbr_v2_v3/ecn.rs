@@ -50,8 +50,8 @@ impl Marks {
         1.0 - self.alpha * factor
     }
 
-    /// Counts `acked` bytes delivered, `marked` of them with a mark. At the start of a round, returns whether
-    /// the previous one had at least the threshold share of marks.
+    /// Counts `acked` bytes delivered, `marked` of them with a mark. At the start of a round, returns whether the
+    /// previous round had at least the threshold share of marks.
     #[inline]
     pub fn on_ack(
         &mut self,

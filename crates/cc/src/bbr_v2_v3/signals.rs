@@ -42,7 +42,7 @@ pub(super) struct LossCount {
 }
 
 impl LossCount {
-    /// Counts the packet as a new range unless it extends the most recent one at either end.
+    /// Counts the packet as a new range unless it extends the most recent range at either end.
     #[inline]
     pub(super) fn add_range(&mut self, lost: &Lost) {
         let packet = lost.packet;

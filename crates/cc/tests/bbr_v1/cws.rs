@@ -46,7 +46,7 @@ fn within(script: &mut Script<Scaling>, rtt_ms: u64, acks: u32, lost: u64) {
     }
 }
 
-/// Ends the round; the acknowledgement that begins the next one carries no delay sample.
+/// Ends the round; the acknowledgement that begins the next round carries no delay sample.
 fn end_round(script: &mut Script<Scaling>) {
     let ack = script.next_ack(script.rtt, 100, 0);
     script.cc.on_ack(&record!(Ack { rtt: None, ..ack }));

@@ -152,7 +152,7 @@ fn da_bbr_recovery_starts_at_inflight_without_restore() {
     script.leave_recovery(3);
     assert_eq!(script.cwnd(), MSS * 298);
     assert!(window > MSS * 298 && !script.cc.model().conserving());
-    // With nothing in flight one segment remains.
+    // With nothing in flight cwnd is one segment.
     script.enter_recovery_at(Bytes::ZERO, 1, 3);
     assert_eq!(script.cwnd(), MSS);
 }
@@ -240,7 +240,7 @@ fn da_bbr_min_rtt_expired_outside_probe_bw_is_ignored() {
     assert_eq!(window_at(&mut script, risen), quantised(1.5 * BDP, 8, false), "one BDP of 60 ms");
 }
 
-/// An acknowledgement without a round-trip sample uses the last one.
+/// An acknowledgement without a round-trip sample uses the last sample.
 #[test]
 fn da_bbr_ack_without_rtt_uses_last_sample() {
     let mut script = cruising();

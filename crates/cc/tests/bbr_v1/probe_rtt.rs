@@ -176,7 +176,7 @@ fn probe_rtt_round_starts_when_inflight_has_fallen() {
     }
 }
 
-/// The next PROBE_RTT starts ten seconds after the last one ended.
+/// The next PROBE_RTT starts ten seconds after the last PROBE_RTT ended.
 #[test]
 fn probe_rtt_repeats_ten_seconds_after_its_end() {
     let mut script = in_probe_rtt();

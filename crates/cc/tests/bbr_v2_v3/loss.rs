@@ -188,7 +188,7 @@ fn spurious_loss_restores_bounds_and_unchanged_state() {
     assert_eq!((script.state(), script.cc.model().inflight_long()), (State::Down, long), "switched off");
 }
 
-/// A response to marks is no recovery; a loss during it starts one.
+/// A response to marks is no recovery; a loss during this response starts a recovery.
 #[test]
 fn recovery_starts_on_loss_but_not_on_ecn_marks() {
     let mut script = Script::<V3>::new(&[]);
