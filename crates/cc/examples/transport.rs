@@ -1,9 +1,10 @@
-//! A small transport drives a scheme through [`Driver`]: numbered packets of data that never run out, over one bottleneck.
+//! A small transport drives a scheme through [`Driver`]: numbered packets of unlimited data, over one bottleneck.
 //!
 //! ```text
 //!   sender ──(pacer)──► buffer │ 20 Mbit/s ──► ─ ─ 40 ms ─ ─ ► acknowledgement of each packet
 //! ```
-//! A packet is lost when three later ones are acknowledged (RFC 9002 section 6.1.1), or when the timer expires.
+//! A packet is lost when a packet sent at least three later is acknowledged (RFC 9002 section 6.1.1), or when the timer
+//! expires.
 //!
 //!     cargo run -p narrows-cc --example transport [SCHEME …]
 
@@ -27,7 +28,7 @@ const DURATION: Nanos = Nanos::from_secs(10);
 struct Packet {
     number: u64,
     sent: SentState,
-    /// Arrival of its acknowledgement; `None` if the buffer had no room.
+    /// Arrival time of its acknowledgement; `None` if the buffer was full.
     acked_at: Option<Nanos>,
 }
 
@@ -35,9 +36,9 @@ struct Transport {
     driver: Driver,
     pacer: Pacer,
     flight: VecDeque<Packet>,
-    /// The bottleneck is busy until then.
+    /// The bottleneck is busy until this time.
     busy_until: Nanos,
-    /// Number of the next packet, and of the first one after the start of recovery.
+    /// Number of the next packet, and of the first packet sent after recovery began.
     next: u64,
     recovery_point: u64,
     episode: Episode,
@@ -131,7 +132,7 @@ impl Transport {
         self.driver.finish_ack(&ack, &end);
     }
 
-    /// Declares packets lost, and returns their bytes.
+    /// Declares the oldest packets lost while `is_lost` holds, and returns their bytes.
     fn lose(&mut self, now: Nanos, is_lost: impl Fn(&Packet) -> bool) -> Bytes {
         let mut lost = Bytes::ZERO;
         while self.flight.front().is_some_and(&is_lost) {
@@ -161,7 +162,7 @@ impl Transport {
         self.episode.time_out(&mut self.driver, now, flight, self.timeouts);
     }
 
-    /// Runs to the end of the time.
+    /// Runs for [`DURATION`].
     fn run(&mut self) {
         let mut now = Nanos::ZERO;
         while now < DURATION {

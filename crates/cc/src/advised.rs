@@ -1,11 +1,11 @@
-//! Bounds on a rate that the network advises, so that bad advice cannot stall the sender; and a cwnd that
-//! stops it only when acknowledgements cease.
+//! Bounds a rate that the network advises, so that bad advice cannot stall the sender, and derives a cwnd that stops
+//! the sender only when acknowledgements cease.
 
 use crate::{Bytes, Nanos, Rate, Setup};
 
 /// Minimum cwnd in segments.
 const MIN_CWND: u64 = 4;
-/// The `line_rate` in Mbit/s that means no limit: requests then state none.
+/// The `line_rate` in Mbit/s that means no limit: requests then state no maximum rate.
 pub(crate) const NO_LINE: f64 = 1e6;
 
 /// The bounds of a sender that follows advice, from its parameters `min_rate`, `line_rate` and `window_gain`.
@@ -32,8 +32,8 @@ impl Bounds {
         }
     }
 
-    /// The rate to follow: at least `min_rate`. `None` if the advice is zero or above `line_rate`, the most
-    /// that was requested.
+    /// The rate to follow: at least `min_rate`. `None` if the advice is zero or above `line_rate`, the maximum that was
+    /// requested.
     pub(crate) fn rate(&self, advised: Rate) -> Option<Rate> {
         (!advised.is_zero() && advised <= self.most).then(|| advised.max(self.least))
     }

@@ -1,8 +1,9 @@
-//! State and steps that every generation of BBR shares: `bbr_v1`, the core of BBR v1, and `bbr_v2_v3`, of BBR v2 and v3.
+//! State and steps that every generation of BBR shares: `bbr_v1` (the core of BBR v1) and `bbr_v2_v3` (the core of BBR
+//! v2 and v3).
 
 use crate::{Ack, Bytes, Nanos, Phase, Random, Rate, RoundCounter, Timeout};
 
-/// Minimum cwnd in segments (MinPipeCwnd): two packets in flight, two acknowledged together.
+/// Minimum cwnd in segments (MinPipeCwnd): two packets in flight and two that are acknowledged together.
 pub(crate) const MIN_WINDOW_SEGMENTS: u64 = 4;
 
 /// The clock of ProbeRTT: first inflight falls, then a duration and a round trip pass.
@@ -27,15 +28,15 @@ impl ProbeRtt {
         }
     }
 
-    /// The earliest end, once a round trip has passed.
+    /// The earliest end of ProbeRTT; `None` until a round trip has passed.
     #[inline]
     pub fn end(self) -> Option<Nanos> {
         self.until.filter(|_| self.round_done)
     }
 }
 
-/// Measurements and controls that a BBR flow of any generation keeps. The model of each generation
-/// dereferences to it.
+/// Measurements and controls that a BBR flow of any generation keeps. The model of each generation dereferences to this
+/// type.
 #[derive(Clone, Debug)]
 pub struct FlowState {
     pub(crate) random: Random,
@@ -50,8 +51,8 @@ pub struct FlowState {
     pub(crate) inflight: Bytes,
     pub(crate) cwnd: Bytes,
     pub(crate) pacing_rate: Rate,
-    /// Bytes delivered at entry to ProbeRTT, and delivered plus inflight at the last ACK in it. Packets sent
-    /// in between count as application-limited.
+    /// Bytes delivered at entry to ProbeRTT, and delivered plus inflight at the last ACK in it. Packets sent between
+    /// these delivered counts count as application-limited.
     pub(crate) probe_rtt_limited: Option<(Bytes, Bytes)>,
     pub(crate) idle_restart: bool,
     /// cwnd before recovery or ProbeRTT.
@@ -84,7 +85,7 @@ impl FlowState {
         }
     }
 
-    /// Round trips so far by this flow's own count: recovery and ProbeRTT begin new ones.
+    /// Round trips so far, by this flow's counter: recovery and ProbeRTT restart the current round.
     #[inline]
     pub fn round(&self) -> u64 {
         self.round.count()
@@ -134,7 +135,7 @@ impl FlowState {
     pub fn pacing_rate(&self) -> Rate {
         self.pacing_rate
     }
-    /// The recovery phase at the last acknowledgement that delivered data.
+    /// The recovery phase. BBR v1 updates it only at acknowledgements that deliver data, and at timeouts.
     #[inline]
     pub fn phase(&self) -> Phase {
         self.phase
@@ -158,7 +159,7 @@ impl FlowState {
         first
     }
 
-    /// Begins a round trip now; it ends when data sent from now on is acknowledged.
+    /// Restarts the round trip now: it ends when data sent from now on is acknowledged.
     pub(crate) fn restart_round(&mut self) {
         self.round.restart(self.delivered);
     }
@@ -177,12 +178,12 @@ impl FlowState {
         self.prior_cwnd = if undisturbed { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
     }
 
-    /// Restores cwnd from before recovery or ProbeRTT unless the current one is larger.
+    /// Restores cwnd from before recovery or ProbeRTT unless the current cwnd is larger.
     pub(crate) fn restore_window(&mut self) {
         self.cwnd = self.cwnd.max(self.prior_cwnd);
     }
 
-    /// Sets the pacing rate. Returns it if it differs from the last one.
+    /// Sets the pacing rate. Returns the new rate if it differs from the previous rate.
     #[inline]
     pub(crate) fn change_pacing_rate(&mut self, rate: Rate) -> Option<Rate> {
         // An estimate below 1 byte/s rounds to zero, at which pacing would stop for good.
@@ -192,15 +193,13 @@ impl FlowState {
         changed.then_some(rate)
     }
 
-    /// Whether a packet sent at this delivered count left during ProbeRTT: it then counts as
-    /// application-limited.
+    /// Whether a packet sent at this delivered count was sent during ProbeRTT and so counts as application-limited.
     #[inline]
     pub(crate) fn is_probe_rtt_limited(&self, delivered_at_send: Bytes) -> bool {
         self.probe_rtt_limited.is_some_and(|(from, until)| (from..=until).contains(&delivered_at_send))
     }
 
-    /// Advances the clock of ProbeRTT. It starts when inflight has fallen to `window` and runs for
-    /// `duration`.
+    /// Advances the clock of ProbeRTT. The clock starts when inflight has fallen to `window` and runs for `duration`.
     pub(crate) fn advance(&mut self, clock: ProbeRtt, ack: &Ack, window: Bytes, duration: Nanos) -> ProbeRtt {
         if let Some((_, until)) = &mut self.probe_rtt_limited {
             *until = ack.delivered + ack.inflight;
@@ -256,18 +255,18 @@ pub(crate) use common_model;
 /// Methods common to the cores of all generations: access to `model` and `policy`, and the clock of ProbeRTT.
 macro_rules! common_core {
     () => {
-        /// The state.
+        /// The model.
         pub fn model(&self) -> &Model {
             &self.model
         }
 
-        /// The variant's own state.
+        /// The variant's state.
         pub fn policy(&self) -> &P {
             &self.policy
         }
 
-        /// Advances the clock of ProbeRTT, which starts when inflight has fallen to `window`, and leaves the
-        /// state when it ends.
+        /// Advances the clock of ProbeRTT, which starts when inflight has fallen to `window`, and leaves the state when
+        /// the clock ends.
         pub(super) fn continue_probe_rtt(&mut self, ack: &Ack, clock: ProbeRtt, window: Bytes) {
             let duration = self.model.settings.probe_rtt_duration;
             let next = self.model.advance(clock, ack, window, duration);

@@ -1,11 +1,11 @@
-//! The contract between a transport and a scheme: measurements in, control out, telemetry on a third path.
+//! The contract between a transport and a scheme: measurements in, control out, telemetry as a separate output.
 //!
 //! A scheme implements two traits: [`CongestionControl`], the events that it receives and the control that it sets, and
-//! [`Scheme`], its constants and its constructor. The [`Driver`](crate::Driver) calls it; for one acknowledgement in this
-//! order:
+//! [`Scheme`], its constants and its constructor. For one acknowledgement, the [`Driver`](crate::Driver) calls the
+//! scheme in this order:
 //!
 //! 1. [`CongestionControl::on_paths`], if the scheme is coupled;
-//! 2. [`CongestionControl::on_receiver_feedback`], if the receiver reported measurements of its own;
+//! 2. [`CongestionControl::on_receiver_feedback`], if the receiver reported measurements;
 //! 3. [`CongestionControl::on_lost`], once per packet newly declared lost;
 //! 4. [`CongestionControl::on_recovery_entered`], [`CongestionControl::on_recovery_left`] or
 //!    [`CongestionControl::on_spurious_loss`], if the phase changes;
@@ -19,8 +19,8 @@ use crate::{
     RecoveryEntered, RecoveryLeft, Sent, SpuriousLoss, Timeout,
 };
 
-/// A record of a type that gains fields over time, written as a literal: `record!(Ack { acked, ..base })`. Fields that
-/// are not written come from the base, or from [`Default`].
+/// Builds a record of a type that gains fields over time, like a struct literal: `record!(Ack { acked, ..base })`.
+/// Omitted fields come from the base, or from [`Default`].
 #[macro_export]
 macro_rules! record {
     ($Type:path { $($field:ident $(: $value:expr)?),+ $(,)? }) => {
@@ -41,11 +41,11 @@ macro_rules! record {
 pub struct Control {
     /// The congestion window: the most data that may be in flight.
     pub cwnd: Bytes,
-    /// The pacing rate in payload bytes per second, or `None` to send as the window allows. A gap of `n /
-    /// rate` follows a packet of `n` payload bytes.
+    /// The pacing rate in payload bytes per second, or `None` to send as cwnd allows. A gap of `n / rate` follows a
+    /// packet of `n` payload bytes.
     pub pacing_rate: Option<Rate>,
-    /// The most data sent back to back when pacing; [`Bytes::MAX`]: as much as the transport's own rule
-    /// allows. A transport may send less at once.
+    /// The most data sent back to back when pacing; [`Bytes::MAX`]: as much as the transport's rule allows. A transport
+    /// may send smaller bursts.
     pub burst: Bytes,
 }
 
@@ -66,7 +66,7 @@ impl Control {
 pub enum RecoveryStyle {
     /// The transport: proportional rate reduction (RFC 6937) towards the cwnd that the scheme set on entry.
     Prr,
-    /// The scheme: its cwnd is enforced as it is.
+    /// The scheme: the transport enforces the scheme's cwnd unchanged.
     Own,
 }
 
@@ -74,7 +74,7 @@ pub enum RecoveryStyle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Provenance {
-    /// Read in the primary text or the authors' code.
+    /// Taken from the primary text or the authors' code.
     Verified,
     /// Our reconstruction: the published rule could not be obtained.
     Reconstruction,
@@ -83,7 +83,7 @@ pub enum Provenance {
 }
 
 impl Provenance {
-    /// Its word in lists of schemes.
+    /// The word printed in lists of schemes.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Verified => "verified",
@@ -99,7 +99,7 @@ impl Provenance {
 pub enum Feedback {
     /// The packets that arrived.
     Packets,
-    /// The packets that arrived, each counted as a full one (RFC 4341).
+    /// The packets that arrived, each counted as a full-sized packet (RFC 4341).
     CountedPackets,
     /// Loss events and the receive rate, once per round trip (RFC 5348).
     LossEvents,
@@ -111,15 +111,15 @@ pub enum Feedback {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EcnNeed {
-    /// None: a mark, if there is one, counts as a loss.
+    /// None; any mark counts as a loss.
     Nothing,
     /// The share of marked bytes ([`Ack::ce`]): feedback of every mark (RFC 8257 section 3.2).
     Precise,
-    /// The same, and data sent as ECT(1) (RFC 9331).
+    /// As [`EcnNeed::Precise`], with data sent as ECT(1) (RFC 9331).
     L4s,
 }
 
-/// Facts about a scheme.
+/// Static description of a scheme.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Info {
@@ -127,13 +127,13 @@ pub struct Info {
     pub name: &'static str,
     /// Other accepted names.
     pub aliases: &'static [&'static str],
-    /// One line.
+    /// Summary in one line.
     pub summary: &'static str,
-    /// How well its definition is known.
+    /// How well the scheme's definition is known.
     pub provenance: Provenance,
     /// The component that sets cwnd during recovery.
     pub recovery: RecoveryStyle,
-    /// Its parameters.
+    /// The scheme's parameters.
     pub params: &'static [Param],
 }
 
@@ -161,24 +161,24 @@ pub struct Setup {
     pub initial_window: Bytes,
     /// The transport has selective acknowledgements, so it can detect more than one loss per round trip.
     pub sack: bool,
-    /// The scheme's own random stream.
+    /// The scheme's random stream.
     pub random: Random,
     /// Parameter values, already checked against [`Info::params`].
     pub params: Params,
 }
 
 impl Setup {
-    /// An initial window of ten segments, and selective acknowledgements.
+    /// A setup with an initial window of ten segments and selective acknowledgements.
     pub fn new(mss: Bytes, params: Params, random: Random) -> Self {
         Self { mss, initial_window: mss * 10, sack: true, random, params }
     }
 
-    /// An initial window of `segments`.
+    /// Sets an initial window of `segments`.
     pub fn with_window(self, segments: impl Into<u64>) -> Self {
         Self { initial_window: self.mss * segments.into(), ..self }
     }
 
-    /// Whether the transport has selective acknowledgements.
+    /// Sets whether the transport has selective acknowledgements.
     pub fn with_sack(self, sack: bool) -> Self {
         Self { sack, ..self }
     }
@@ -202,9 +202,9 @@ pub enum Value {
 /// Telemetry sink: called once per named item.
 pub type Telemetry<'a> = &'a mut dyn FnMut(&'static str, Value);
 
-/// Events of a connection, and the control that they lead to. The module documentation gives the order of calls.
+/// Events of a connection, and the resulting control. The module documentation gives the order of calls.
 pub trait CongestionControl {
-    /// A packet left.
+    /// A packet was sent.
     fn on_sent(&mut self, _event: &Sent) {}
     /// An acknowledgement was processed.
     fn on_ack(&mut self, event: &Ack);
@@ -222,35 +222,34 @@ pub trait CongestionControl {
     fn on_rate_advice(&mut self, _event: &RateAdvice) {}
     /// The receiver reports measurements.
     fn on_receiver_feedback(&mut self, _event: &ReceiverFeedback) {}
-    /// All subflows of the connection, this one included, before every acknowledgement is processed. The view
+    /// Receives all subflows of the connection, this one included, before every acknowledgement is processed. The view
     /// stays valid until the next call.
     fn on_paths(&mut self, _paths: &Paths) {}
     /// Sending resumes after an idle time.
     fn on_idle_restart(&mut self, _event: &IdleRestart) {}
 
-    /// The rate of the sender's own link in payload bytes per second, if configured: the transport requests
-    /// no more.
+    /// The rate of the sender's link in payload bytes per second, if configured: the transport requests no higher rate.
     fn line_rate(&self) -> Option<Rate> {
         None
     }
     /// The control now in force.
     fn control(&self) -> Control;
-    /// Named, typed internals for traces.
+    /// Reports named, typed internal values for traces.
     fn telemetry(&self, _sink: Telemetry<'_>) {}
 }
 
 /// A congestion control scheme: constants and construction.
 pub trait Scheme: CongestionControl + Clone + Send + Sync + 'static {
-    /// Facts about the scheme.
+    /// Static description of the scheme.
     const INFO: Info;
-    /// The congestion notification it needs.
+    /// The congestion notification that the scheme needs.
     const ECN: EcnNeed = EcnNeed::Nothing;
-    /// The protocol by which it negotiates a rate with the network, if any: a transport that implements the
+    /// The protocol by which the scheme negotiates a rate with the network, if any: a transport that implements the
     /// protocol delivers the network's responses as [`RateAdvice`].
     const RATE_PROTOCOL: Option<&'static str> = None;
-    /// The feedback it expects from a receiver of datagrams.
+    /// The feedback that the scheme expects from a receiver of datagrams.
     const FEEDBACK: Feedback = Feedback::Packets;
-    /// Its cwnd depends on the sibling subflows of its connection, which a multipath transport passes to
+    /// Whether cwnd depends on the sibling subflows of the connection, which a multipath transport passes to
     /// [`CongestionControl::on_paths`]. Without such calls the scheme runs as a single flow.
     const COUPLED: bool = false;
 

@@ -1,9 +1,9 @@
 //! Common core of the coupled multipath schemes: Reno on every subflow, except that a [`Policy`] that sees
 //! all subflows of the connection sets the increase in avoidance and the decrease on a loss.
 //!
-//! Slow start, fast recovery, timeouts and idle restarts are Reno's. A single subflow (on TCP, or without an
-//! active sibling) is Reno, event for event. No policy adds more than Reno, 1/w per segment acknowledged,
-//! where w is cwnd in segments.
+//! Slow start, fast recovery, timeouts and idle restarts are Reno's. A single subflow (on TCP, or without an active
+//! sibling) behaves as Reno, event for event. No policy increases cwnd faster than Reno, which adds 1/w segments per
+//! segment acknowledged, where w is cwnd in segments.
 //!
 //! A sibling is active once it is established and has an RTT sample. Windows come from
 //! [`PathView`](crate::PathView): a subflow in recovery counts with its ssthresh (RFC 6356 section 3).
@@ -41,7 +41,7 @@ pub struct Peer {
     pub cwnd: f64,
     /// Its smoothed RTT in seconds.
     pub rtt: f64,
-    /// Bytes delivered since its last loss, or between the last two if that is more.
+    /// Bytes delivered since its last loss, or between its last two losses if that is more.
     pub loss_interval: f64,
 }
 
@@ -70,7 +70,7 @@ impl Mesh {
     fn update(&mut self, paths: &Paths) {
         self.count = 0;
         if paths.own().srtt.is_none() {
-            return; // nothing to compare siblings with
+            return; // no RTT to compare siblings with
         }
         for (i, path) in paths.active() {
             let Some(srtt) = path.srtt else { continue };
@@ -135,7 +135,7 @@ impl Mesh {
     }
 }
 
-/// Differences of a coupled scheme from Reno. Called only if siblings are active.
+/// Differences of a coupled scheme from Reno. The policy is called only if siblings are active.
 pub trait Policy: Clone + Debug + Send + Sync + 'static {
     /// Static description of the scheme.
     const INFO: Info;
@@ -145,23 +145,23 @@ pub trait Policy: Clone + Debug + Send + Sync + 'static {
     /// Builds the policy from the parameters.
     fn new(setup: &Setup) -> Self;
 
-    /// Growth in segments per segment acknowledged, divided by the segment size in bytes: Reno's is 1/w, w in
-    /// bytes.
+    /// Growth of cwnd in segments per segment acknowledged, divided by the segment size in bytes. For Reno this is 1/w
+    /// with w in bytes.
     fn increase(&self, mesh: &Mesh) -> f64;
 
-    /// The part of `flight` kept on a loss. The cwnd of this subflow in `mesh` equals `flight`.
+    /// The part of `flight` that cwnd keeps on a loss. The cwnd of this subflow in `mesh` equals `flight`.
     fn kept(&self, _mesh: &Mesh, flight: Bytes) -> Bytes {
         flight / 2
     }
 
-    /// Telemetry of the policy itself.
+    /// Reports the policy's telemetry.
     fn telemetry(&self, _mesh: &Mesh, _sink: Telemetry<'_>) {}
 }
 
 /// A subflow under the policy `P`.
 pub type Coupled<P> = RenoScheme<CoupledPolicy<P>>;
 
-/// The policy `P` in avoidance and on a loss, while a sibling is active.
+/// Applies the policy `P` in avoidance and on a loss, while a sibling is active.
 #[derive(Clone, Debug)]
 pub struct CoupledPolicy<P> {
     policy: P,
@@ -177,7 +177,7 @@ impl<P: Policy> CoupledPolicy<P> {
         let increase = self.policy.increase(&self.mesh.with_own(reno.cwnd));
         self.credit += acked.as_f64() * mss * increase.min(1.0 / window);
         if self.credit >= mss {
-            // One segment per acknowledgement at most, as Reno here.
+            // At most one segment per acknowledgement, as in `Reno::avoid`.
             self.credit = (self.credit - mss).min(mss);
             reno.cwnd += reno.mss;
         } else if self.credit <= -mss {
@@ -250,7 +250,7 @@ pub(crate) mod testing {
     use crate::testing::{Build, ack, entered, setup};
     use crate::{CongestionCause, CongestionControl, Nanos, PathView};
 
-    /// A subflow with a cwnd of `segments`, an RTT, and segments between losses.
+    /// A subflow with a cwnd of `segments`, an RTT, and `interval` segments delivered since its last loss.
     pub fn path(segments: u64, rtt_ms: u64, interval: u64) -> PathView {
         PathView {
             cwnd: Bytes::new(segments * MSS),
@@ -325,7 +325,8 @@ mod tests {
     use crate::testing::{ack, entered, idle, setup, spurious, timeout};
     use crate::{CongestionCause, CongestionControl, PathView, Scheme};
 
-    /// Grows by half of the maximum, or shrinks.
+    /// Grows by a multiple of Reno's increase: by half of it unless a test sets another factor; a negative factor
+    /// shrinks cwnd.
     #[derive(Clone, Debug)]
     struct Half(f64);
 
@@ -343,7 +344,8 @@ mod tests {
     #[test]
     fn coupled_growth_is_in_segments_and_at_most_renos() {
         let paths = [path(10, 40, 0), path(10, 40, 0)];
-        // Half of 1/10 per segment: 20 segments to the next; then 22.
+        // Half of Reno's 1/10 per segment acknowledged: the first step takes 20 segments, the step from cwnd 11 takes
+        // 22.
         let mut scheme = avoiding::<Half>(0, &paths);
         assert_eq!(acks_to_next_step(&mut scheme), 20);
         assert_eq!(acks_to_next_step(&mut scheme), 22);
@@ -351,7 +353,7 @@ mod tests {
         let mut aggressive = avoiding::<Half>(0, &paths);
         aggressive.policy.policy.0 = 3.0;
         assert_eq!(acks_to_next_step(&mut aggressive), 10);
-        // Downwards as well, to one segment and no further.
+        // A negative increase also works in whole segments, down to a cwnd of one segment.
         let mut shrinking = avoiding::<Half>(0, &[path(2, 40, 0), path(10, 40, 0)]);
         shrinking.policy.policy.0 = -1.0;
         assert_eq!((acks_to_next_step(&mut shrinking), segments(&shrinking) as u64), (2, 1));
@@ -373,7 +375,7 @@ mod tests {
         assert!(near(three.total_rate(), 700_000.0 + 250_000.0 + 300_000.0));
     }
 
-    /// A coupled scheme that is alone is NewReno.
+    /// A coupled scheme without an active sibling behaves exactly as NewReno.
     #[test]
     fn coupled_alone_is_newreno() {
         let mut coupled = 0;

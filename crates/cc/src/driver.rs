@@ -1,9 +1,9 @@
 //! The driver: the only component between a transport and a scheme.
 //!
-//! A transport reports packets that it sent, that were acknowledged and that it declared lost. The driver
-//! takes the delivery-rate sample, counts round trips, tracks how much of cwnd is used, builds the [`Ack`],
-//! calls the scheme in the contract's order and keeps the [`Control`] in force. Loss detection, RTT
-//! estimation and packet records stay in the transport.
+//! A transport reports the packets that it sends, that are acknowledged and that it declares lost. The driver takes the
+//! delivery-rate sample, counts round trips, tracks how much of cwnd is used, builds the [`Ack`], calls the scheme in
+//! the contract's order and keeps the [`Control`] in force. Loss detection, RTT estimation and packet records stay in
+//! the transport.
 //!
 //! ```text
 //! a packet leaves      stamp → the transport stores the state with the packet → sent → note_usage
@@ -11,8 +11,8 @@
 //!                      → recovery_entered | recovery_left | spurious_loss → finish_ack → rate_advice
 //! a timer              lost … → timeout, or lost … → recovery_entered
 //! ```
-//! [`SentState::order`], the number of its transmission, identifies a packet. The driver reads no clock and
-//! allocates nothing. Debug builds assert the order.
+//! [`SentState::order`], the transmission number, identifies a packet. The driver reads no clock and allocates nothing.
+//! Debug builds assert the order of calls.
 
 mod order;
 mod usage;
@@ -37,7 +37,7 @@ pub struct Flight {
 }
 
 impl Flight {
-    /// A reduction that starts from cwnd, as in Linux, or from one segment if that is more.
+    /// A flight whose reduction starts from cwnd, as in Linux, or from one segment if that is more.
     pub fn of_cwnd(driver: &Driver, mss: Bytes, inflight: Bytes) -> Self {
         Self { size: driver.scheme().control().cwnd.max(mss), inflight }
     }
@@ -60,9 +60,9 @@ pub enum Limit {
 pub struct LostPacket<'a> {
     /// Its payload.
     pub bytes: Bytes,
-    /// Its number in the order of first sending: see [`Lost::packet`].
+    /// Its number in the order of first transmission: see [`Lost::packet`].
     pub packet: u64,
-    /// Its state at transmission.
+    /// The connection state stored when the packet was sent.
     pub sent: &'a SentState,
 }
 
@@ -71,9 +71,9 @@ pub struct LostPacket<'a> {
 pub struct AckProgress {
     inflight_before: Bytes,
     delivered_before: Bytes,
-    /// The most recently sent packet with payload that it delivers.
+    /// State of the most recently sent packet with payload that this acknowledgement delivers.
     newest: Option<SentState>,
-    /// Bytes delivered before the newest packet that it delivers was sent.
+    /// The connection's delivered count when the newest packet of this acknowledgement was sent.
     delivered_at_send: Option<Bytes>,
 }
 
@@ -83,20 +83,21 @@ pub struct AckProgress {
 pub struct AckEnd {
     /// When it arrived.
     pub now: Nanos,
-    /// Newly delivered data if the transport counts each packet as a full one (RFC 4341):
-    /// [`AckEnd::inflight`] was larger by this amount before. `None`: the bytes delivered.
+    /// Newly delivered data if the transport counts each packet as full-sized (RFC 4341); data in flight before the
+    /// acknowledgement then was [`AckEnd::inflight`] plus this amount. `None`: the bytes actually delivered.
     pub acked: Option<Bytes>,
-    /// Bytes by which the cumulative acknowledgement advanced; `None` if the transport has none.
+    /// Bytes by which the cumulative acknowledgement advanced; `None` if the transport has no cumulative
+    /// acknowledgement.
     pub acked_cumulative: Option<Bytes>,
-    /// Bytes declared lost while processing it.
+    /// Bytes declared lost while processing this acknowledgement.
     pub lost: Bytes,
-    /// RTT of the newest packet it delivered, if that was sent only once.
+    /// RTT of the newest packet that was delivered, if that packet was sent only once.
     pub rtt: Option<Nanos>,
-    /// Data in flight now.
+    /// Data in flight after this acknowledgement.
     pub inflight: Bytes,
     /// Newly delivered bytes with a congestion-experienced mark.
     pub ce: Bytes,
-    /// The phase now.
+    /// The phase after this acknowledgement.
     pub phase: Phase,
     /// Smoothed RTT; `None` before the first sample.
     pub srtt: Option<Nanos>,
@@ -109,22 +110,22 @@ pub struct AckEnd {
 pub struct AckResult {
     /// Bytes newly delivered.
     pub acked: Bytes,
-    /// It yielded a delivery-rate sample.
+    /// The acknowledgement yielded a delivery-rate sample.
     pub sampled: bool,
-    /// It began a packet-timed round trip.
+    /// The acknowledgement began a packet-timed round trip.
     pub round_start: bool,
 }
 
 /// A scheme on a connection. See the module documentation.
-// The scheme comes last: most schemes use a part of the enum only, and the rest need not be in the cache.
+// The field `scheme` comes last: most schemes fill only part of the enum, and the unused rest stays out of the cache.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Driver {
     control: Control,
     limit: Limit,
     usage: Usage,
-    /// cwnd after the last reduction (after a timeout, half the flight): below it the scheme counts as in
-    /// slow start.
+    /// cwnd after the last reduction (after a timeout, half the flight). While cwnd is below this value, the scheme
+    /// counts as in slow start.
     ssthresh: Bytes,
     sampler: RateSampler,
     rounds: RoundCounter,
@@ -133,7 +134,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// A scheme at the start of its connection.
+    /// Creates the driver for `scheme` at the start of a connection.
     pub fn new(scheme: AnyScheme) -> Self {
         Self {
             control: scheme.control(),
@@ -153,20 +154,20 @@ impl Driver {
         &self.scheme
     }
 
-    /// Replaces the scheme; measurements so far are kept.
+    /// Replaces the scheme and keeps the measurements so far.
     pub fn replace(&mut self, scheme: AnyScheme) {
         self.scheme = scheme;
         self.refresh();
     }
 
-    /// The control in force: the scheme's after the last event, within the transport's limit.
+    /// The control in force: the scheme's control after the last event, bounded by the transport's limit.
     #[inline]
     pub fn control(&self) -> &Control {
         &self.control
     }
 
-    /// Reads the scheme's control again. Calls that end an event do this themselves. Call it after other
-    /// calls if no such call follows.
+    /// Reads the scheme's control again. Calls that end an event already do this; after any other call, call `refresh`
+    /// unless such a call follows.
     #[inline]
     pub fn refresh(&mut self) {
         self.scheme.store_control(&mut self.control);
@@ -188,7 +189,7 @@ impl Driver {
         }
     }
 
-    /// Sets the transport's own limit. It takes effect at the next event or [`Driver::refresh`].
+    /// Sets the transport's limit. It takes effect at the next event or [`Driver::refresh`].
     pub fn set_limit(&mut self, limit: Limit) {
         self.limit = limit;
     }
@@ -210,7 +211,7 @@ impl Driver {
         self.ssthresh
     }
 
-    /// Undoes an unnecessary reduction: `ssthresh` is the value before it.
+    /// Undoes an unnecessary reduction: `ssthresh` is the value before that reduction.
     pub fn restore_ssthresh(&mut self, ssthresh: Bytes) {
         self.ssthresh = ssthresh;
     }
@@ -221,22 +222,22 @@ impl Driver {
         self.usage.limited
     }
 
-    /// Whether cwnd, not the application, limited the data in flight (Linux `tcp_is_cwnd_limited`). In slow
-    /// start half of cwnd in use is enough.
+    /// Whether cwnd, not the application, limited the data in flight (Linux `tcp_is_cwnd_limited`). In slow start it is
+    /// enough that more than half of cwnd was in use.
     #[inline]
     fn cwnd_limited(&self) -> bool {
         let cwnd = self.control.cwnd;
         self.usage.limited || (cwnd < self.ssthresh && cwnd.as_u64() < 2 * self.usage.most.as_u64())
     }
 
-    /// The state to store with a packet of `bytes` that leaves with `inflight` outstanding before it. A
-    /// packet without payload has one too if the transport expects its acknowledgement.
+    /// Returns the state to store with a packet of `bytes` that is sent while `inflight` is outstanding. A packet
+    /// without payload needs a state too if the transport expects its acknowledgement.
     #[inline]
     pub fn stamp(&mut self, now: Nanos, bytes: Bytes, inflight: Bytes) -> SentState {
         self.sampler.on_sent(now, bytes, inflight)
     }
 
-    /// A packet with payload left.
+    /// A packet with payload was sent.
     #[inline]
     pub fn sent(&mut self, event: &Sent) {
         self.order.outside_ack();
@@ -244,25 +245,26 @@ impl Driver {
         self.apply_limit();
     }
 
-    /// Tracks the use of cwnd. `outstanding`: data not acknowledged cumulatively, lost or not. `limited`: cwnd keeps
+    /// Tracks the use of cwnd. `outstanding`: data not acknowledged cumulatively, lost or not. `limited`: cwnd prevents
     /// the transport from sending.
     #[inline]
     pub fn note_usage(&mut self, limited: bool, outstanding: Bytes, position: SendPosition) {
         self.usage.note(limited, outstanding, position);
     }
 
-    /// Only a lack of data keeps the transport from sending, with `inflight` outstanding.
+    /// Marks the sender as application-limited: only a lack of data prevents it from sending, with `inflight`
+    /// outstanding.
     #[inline]
     pub fn set_app_limited(&mut self, inflight: Bytes) {
         self.sampler.set_app_limited(inflight);
     }
 
-    /// Whether packets that leave now give application-limited samples.
+    /// Whether packets sent now give application-limited samples.
     pub fn is_app_limited(&self) -> bool {
         self.sampler.is_app_limited()
     }
 
-    /// The RTT of the handshake, before any data.
+    /// Reports the RTT of the handshake, before any data.
     pub fn handshake(&mut self, now: Nanos, rtt: Nanos, srtt: Option<Nanos>, min_rtt: Option<Nanos>) {
         self.order.outside_ack();
         self.scheme.on_ack(&Ack::of_handshake(now, rtt, srtt, min_rtt));
@@ -288,12 +290,12 @@ impl Driver {
         if !bytes.is_zero() {
             self.sampler.on_delivered(now, bytes, sent, &mut ack.newest);
         }
-        // `sent.delivered` never falls from one transmission to the next, so the maximum is the newest
-        // packet's.
+        // `sent.delivered` never falls from one transmission to the next, so the maximum belongs to the newest packet.
         ack.delivered_at_send = ack.delivered_at_send.max(Some(sent.delivered));
     }
 
-    /// Without selective acknowledgements: a duplicate reports the delivery of an unknown packet of `bytes`.
+    /// Without selective acknowledgements: a duplicate acknowledgement reports the delivery of an unknown packet of
+    /// `bytes`.
     #[inline]
     pub fn delivered_unknown(&mut self, now: Nanos, bytes: Bytes) {
         self.sampler.on_duplicate(now, bytes);
@@ -305,26 +307,27 @@ impl Driver {
         self.sampler.on_delivered_again(now, bytes);
     }
 
-    /// Without selective acknowledgements: `acked` bytes are about to be delivered cumulatively, of which
-    /// duplicates may have reported all but one segment `mss`.
+    /// Without selective acknowledgements: `acked` bytes are about to be delivered by a cumulative acknowledgement.
+    /// Duplicate acknowledgements may already have reported all of them but one segment `mss`.
     #[inline]
     pub fn advancing(&mut self, acked: Bytes, mss: Bytes) {
         self.sampler.on_cumulative(acked, mss);
     }
 
-    /// Without selective acknowledgements: all data that duplicates reported is acknowledged.
+    /// Without selective acknowledgements: all data that duplicate acknowledgements reported is now acknowledged
+    /// cumulatively.
     pub fn forget_unknown(&mut self) {
         self.sampler.forget_duplicates();
     }
 
-    /// The receiver reports measurements. Within an acknowledgement this precedes losses.
+    /// The receiver reports measurements. Within an acknowledgement, this call precedes losses.
     pub fn receiver_feedback(&mut self, event: &ReceiverFeedback) {
         self.order.feedback();
         self.scheme.on_receiver_feedback(event);
         self.refresh();
     }
 
-    /// All subflows of a coupled scheme's connection, before an acknowledgement or timer of this one.
+    /// Passes all subflows of the connection to a coupled scheme, before an acknowledgement or timer of this subflow.
     #[inline]
     pub fn paths(&mut self, paths: &Paths) {
         self.order.outside_ack();
@@ -352,8 +355,7 @@ impl Driver {
         });
     }
 
-    /// The transport declares a packet lost without notice to the scheme: the receiver reports loss events
-    /// instead.
+    /// The transport declares a packet lost without notifying the scheme: the receiver reports loss events instead.
     pub fn lost_unseen(&mut self, bytes: Bytes) {
         self.sampler.on_lost(bytes);
     }
@@ -395,7 +397,7 @@ impl Driver {
         let rate = self.sampler.sample(ack.newest.as_ref(), end.min_rtt);
         let delivered = self.sampler.delivered();
         let round_start = ack.delivered_at_send.is_some_and(|at_send| self.rounds.on_ack(at_send, delivered));
-        // Without SACK this counts a packet when its duplicate acknowledgement arrives.
+        // Without SACK a packet counts when its duplicate acknowledgement arrives.
         let acked = delivered - ack.delivered_before;
         let (counted, inflight_before) = match end.acked {
             None => (acked, ack.inflight_before),
@@ -425,7 +427,8 @@ impl Driver {
         AckResult { acked, sampled: rate.is_some(), round_start }
     }
 
-    /// The retransmission timer expired, for the `consecutive`-th time in a row; losses were reported before.
+    /// The retransmission timer expired, for the `consecutive`-th time in a row; the resulting losses are already
+    /// reported.
     pub fn timeout(&mut self, now: Nanos, flight: Flight, consecutive: u32) {
         self.order.outside_ack();
         self.ssthresh = flight.size / 2;
@@ -439,7 +442,7 @@ impl Driver {
         self.refresh();
     }
 
-    /// Sending resumes after `idle` with nothing in flight; `rto` is the retransmission timeout, if there is
+    /// Sending resumes after `idle` with nothing in flight; `rto` is the retransmission timeout, if the transport has
     /// one.
     pub fn idle_restart(&mut self, now: Nanos, idle: Nanos, rto: Option<Nanos>, rule: IdleRule) {
         self.order.outside_ack();

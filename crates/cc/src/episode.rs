@@ -4,13 +4,13 @@
 
 use crate::{Bytes, CongestionCause, Driver, Flight, Nanos, Phase, Prr, RecoveryStyle};
 
-/// Recovery of one connection, from its beginning to its end, and the undo of its reduction.
+/// Recovery state of one connection, and the information to undo its last reduction.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Episode {
     phase: Phase,
     /// Phase of the last reduction and ssthresh before it, if it can be undone.
     reduced: Option<(Phase, Bytes)>,
-    /// The proportional rate reduction and its cwnd.
+    /// The proportional rate reduction in progress and the cwnd that it sets.
     prr: Option<(Prr, Bytes)>,
 }
 
@@ -20,13 +20,14 @@ impl Episode {
         self.phase
     }
 
-    /// cwnd of the proportional rate reduction; `None`: the scheme's.
+    /// cwnd of the proportional rate reduction; `None`: the scheme's cwnd is in force.
     pub fn window(&self) -> Option<Bytes> {
         self.prr.map(|(_, window)| window)
     }
 
     /// Recovery begins, on an acknowledgement that delivered `acked` bytes. Returns whether the scheme leaves cwnd to
-    /// the transport: [`Episode::reduce_by`]. A later undo returns to ssthresh before the first reduction.
+    /// the transport, which then calls [`Episode::reduce_by`]. A later undo restores ssthresh from before the first
+    /// reduction.
     pub fn enter(
         &mut self,
         driver: &mut Driver,
@@ -44,7 +45,7 @@ impl Episode {
         driver.scheme().info().recovery == RecoveryStyle::Prr
     }
 
-    /// The last reduction cannot be undone.
+    /// Makes the last reduction final: it can no longer be undone.
     pub fn confirm(&mut self) {
         self.reduced = None;
     }
@@ -54,7 +55,7 @@ impl Episode {
         self.prr = Some((prr, window));
     }
 
-    /// A packet of `bytes` left.
+    /// A packet of `bytes` was sent.
     #[inline]
     pub fn on_sent(&mut self, bytes: Bytes) {
         if let Some((prr, _)) = &mut self.prr {
@@ -76,7 +77,7 @@ impl Episode {
         driver.recovery_left(now, inflight);
     }
 
-    /// The losses of the last reduction were spurious: undoes it, unless it was undone or confirmed.
+    /// Undoes the last reduction because its losses were spurious, unless it is already undone or confirmed.
     pub fn undo(&mut self, driver: &mut Driver, now: Nanos, inflight: Bytes) {
         if let Some((phase, ssthresh)) = self.reduced.take() {
             self.close();
@@ -85,7 +86,8 @@ impl Episode {
         }
     }
 
-    /// The retransmission timer expired, for the `consecutive`-th time in a row; losses were reported before.
+    /// The retransmission timer expired, for the `consecutive`-th time in a row; the resulting losses are already
+    /// reported.
     pub fn time_out(&mut self, driver: &mut Driver, now: Nanos, flight: Flight, consecutive: u32) {
         let before = if self.phase == Phase::Open { Some(driver.ssthresh()) } else { self.reduced.map(|(_, at)| at) };
         self.reduced = before.map(|ssthresh| (Phase::Loss, ssthresh));
@@ -123,7 +125,8 @@ mod tests {
         episode.reduce_by(prr, flight.inflight + SEGMENT);
     }
 
-    /// cwnd falls from the flight to the scheme's while acknowledgements arrive; afterwards the scheme's is in force.
+    /// cwnd falls from the flight size to the scheme's cwnd while acknowledgements arrive; after recovery the scheme's
+    /// cwnd is in force.
     #[test]
     fn episode_reduces_in_proportion_until_it_ends() {
         let (mut driver, mut episode) = (newreno(), Episode::default());
@@ -133,14 +136,15 @@ mod tests {
         for left in [8, 7, 7, 6] {
             episode.on_ack(SEGMENT, SEGMENT * left, false, SEGMENT);
         }
-        // Four delivered, of ten: two may leave, one has.
+        // Four of ten segments are delivered, so two may be sent; one of these has been sent.
         assert_eq!(episode.window(), Some(SEGMENT * 7));
         episode.leave(&mut driver, Nanos::ZERO, SEGMENT * 5);
         assert_eq!((episode.phase(), episode.window()), (Phase::Open, None));
         assert_eq!(driver.control().cwnd, SEGMENT * 5);
     }
 
-    /// An undo returns to ssthresh and cwnd before the first reduction, once, also after a timeout.
+    /// An undo restores ssthresh and cwnd from before the first reduction, also after a timeout; a second undo does
+    /// nothing.
     #[test]
     fn episode_undo_restores_once() {
         let (mut driver, mut episode) = (newreno(), Episode::default());

@@ -1,10 +1,10 @@
-//! The events of a connection, each with `now`. A value that the transport does not know is `None`, never a sentinel.
+//! The events of a connection, each with `now`. A value unknown to the transport is `None`, never a sentinel.
 //!
-//! Events gain fields over time, so another crate writes one with [`record!`](crate::record).
+//! Events gain fields over time, so other crates build them with [`record!`](crate::record).
 
 use crate::{Bytes, IdleRule, Nanos, Rate, RateSample};
 
-/// The loss-recovery phase of the transport.
+/// The loss-recovery phase that the transport is in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// No loss outstanding.
@@ -29,13 +29,13 @@ pub struct Ack {
     pub acked_cumulative: Option<Bytes>,
     /// Bytes newly declared lost while processing this acknowledgement.
     pub lost: Bytes,
-    /// RTT of the most recently sent packet that it newly acknowledges, if that was sent only once.
+    /// RTT of the most recently sent packet that is newly acknowledged, if that packet was sent only once.
     pub rtt: Option<Nanos>,
     /// The delivery-rate sample, if one could be taken.
     pub rate: Option<RateSample>,
     /// Data in flight before this acknowledgement was applied.
     pub inflight_before: Bytes,
-    /// Data in flight after it was applied and losses were marked.
+    /// Data in flight after this acknowledgement was applied and losses were marked.
     pub inflight: Bytes,
     /// Newly delivered bytes that the feedback reports as marked congestion-experienced.
     pub ce: Bytes,
@@ -59,31 +59,31 @@ pub struct Ack {
 }
 
 impl Ack {
-    /// The end of a handshake: an RTT sample before any data.
+    /// Builds the event for the end of a handshake: an RTT sample before any data.
     pub fn of_handshake(now: Nanos, rtt: Nanos, srtt: Option<Nanos>, min_rtt: Option<Nanos>) -> Self {
         Self { now, rtt: Some(rtt), srtt, min_rtt, ..Self::default() }
     }
 
-    /// The bytes by which a loss-based scheme may grow: all newly delivered bytes if the acknowledgement
-    /// advanced cumulatively. Duplicates never raise cwnd (RFC 5681 section 3.2), and bytes that they
-    /// delivered do not count again when the hole is filled.
+    /// The bytes by which a loss-based scheme may grow: all newly delivered bytes if the acknowledgement advanced
+    /// cumulatively. Duplicate acknowledgements never raise cwnd (RFC 5681 section 3.2), and the bytes that they
+    /// reported do not count again when the hole is filled.
     #[inline]
     pub fn creditable(&self) -> Bytes {
         if self.acked_cumulative.is_some_and(Bytes::is_zero) { Bytes::ZERO } else { self.acked }
     }
 }
 
-/// A packet left.
+/// A packet was sent.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Sent {
-    /// When it left.
+    /// When the packet was sent.
     pub now: Nanos,
     /// Its payload.
     pub bytes: Bytes,
-    /// Data in flight, this packet included.
+    /// Data in flight after the transmission, this packet included.
     pub inflight: Bytes,
-    /// It is a retransmission.
+    /// The packet is a retransmission.
     pub retransmission: bool,
 }
 
@@ -91,26 +91,26 @@ pub struct Sent {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Lost {
-    /// When it was declared.
+    /// When the packet was declared lost.
     pub now: Nanos,
     /// Its payload.
     pub bytes: Bytes,
     /// The packet's number in the order of first transmission. A retransmission keeps the number of the
     /// original, so packets with consecutive numbers carry consecutive data.
     pub packet: u64,
-    /// When it had left.
+    /// When the packet was sent.
     pub sent_at: Nanos,
-    /// Data in flight when it left, itself included.
+    /// Data in flight when the packet was sent, the packet included.
     pub tx_in_flight: Bytes,
-    /// Bytes declared lost on this connection before it left.
+    /// Bytes declared lost on this connection before the packet was sent.
     pub lost_at_send: Bytes,
-    /// Bytes delivered on this connection before it left.
+    /// Bytes delivered on this connection before the packet was sent.
     pub delivered_at_send: Bytes,
-    /// The sender was application-limited when it left.
+    /// The sender was application-limited when the packet was sent.
     pub app_limited: bool,
     /// Bytes declared lost on this connection so far, this packet included.
     pub lost_total: Bytes,
-    /// Data in flight without it.
+    /// Data in flight without the packet.
     pub inflight: Bytes,
 }
 
@@ -125,8 +125,8 @@ pub enum CongestionCause {
     Ecn,
 }
 
-/// Fast recovery (or the reduction after a mark) begins, at most once per window of data. Exception: if every
-/// mark is reported, a loss during the reduction after a mark begins a fast recovery of its own.
+/// Fast recovery (or the reduction after a mark) begins, at most once per window of data. Exception: if every mark is
+/// reported, a loss during the reduction after a mark begins a separate fast recovery.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct RecoveryEntered {
@@ -139,7 +139,7 @@ pub struct RecoveryEntered {
     pub flight_size: Bytes,
     /// Data in flight after losses were taken out (pipe, RFC 6675).
     pub inflight: Bytes,
-    /// Bytes newly delivered by the acknowledgement that began it.
+    /// Bytes newly delivered by the acknowledgement that began recovery.
     pub acked: Bytes,
     /// All bytes ever delivered.
     pub delivered: Bytes,
@@ -163,25 +163,25 @@ pub struct RecoveryLeft {
 pub struct Timeout {
     /// When.
     pub now: Nanos,
-    /// The amount that a reduction starts from: cwnd, or the data outstanding when it expired (RFC 5681).
+    /// The amount that a reduction starts from: cwnd, or the data outstanding when the timer expired (RFC 5681).
     pub flight_size: Bytes,
-    /// Data in flight that cwnd keeps room for: the rest after losses were marked (Linux), or none (RFC 5681).
+    /// Data in flight that cwnd still covers: what remains after losses were marked (Linux), or none (RFC 5681).
     pub inflight: Bytes,
     /// All bytes ever delivered.
     pub delivered: Bytes,
-    /// Expiries in a row without an acknowledgement of new data, this one included.
+    /// Consecutive expiries without an acknowledgement of new data, this one included.
     pub consecutive: u32,
 }
 
 impl Timeout {
-    /// cwnd after the timeout: room for one segment beside the data still in flight (Linux `tcp_enter_loss`).
-    /// If all data is lost, it is the loss window of RFC 5681, one segment.
+    /// cwnd after the timeout: the data still in flight plus one segment (Linux `tcp_enter_loss`). If all data is lost,
+    /// that is the loss window of RFC 5681, one segment.
     pub fn restart_window(&self, mss: Bytes) -> Bytes {
         self.inflight + mss
     }
 }
 
-/// The last reduction was unnecessary: the packets declared lost were only late.
+/// The last reduction was unnecessary: the packets declared lost were only delayed.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SpuriousLoss {
@@ -191,7 +191,7 @@ pub struct SpuriousLoss {
     pub inflight: Bytes,
     /// All bytes ever delivered.
     pub delivered: Bytes,
-    /// The phase that was entered without need.
+    /// The phase that was entered unnecessarily.
     pub phase: Phase,
 }
 
@@ -199,9 +199,9 @@ pub struct SpuriousLoss {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub enum Advice {
-    /// Send at this rate. Zero cannot be followed.
+    /// Send at this rate. A rate of zero cannot be followed.
     Rate(Rate),
-    /// The network no longer assigns a rate: send as the scheme decides by itself.
+    /// The network no longer assigns a rate: the scheme decides by itself.
     #[default]
     Withdrawn,
     /// Change the rate by this many bytes per second; negative: slow down.
@@ -210,7 +210,8 @@ pub enum Advice {
 
 /// The network advises how fast to send. Advice is untrusted: never stall on any value.
 ///
-/// Advice that rides on an acknowledgement follows its [`CongestionControl::on_ack`](crate::CongestionControl::on_ack).
+/// Advice carried by an acknowledgement is delivered after
+/// [`CongestionControl::on_ack`](crate::CongestionControl::on_ack) for that acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct RateAdvice {
@@ -229,7 +230,7 @@ pub struct RateAdvice {
 pub struct ReceiverFeedback {
     /// When it arrived.
     pub now: Nanos,
-    /// RTT of the packet that it acknowledges, less the time that the receiver delayed it.
+    /// RTT of the packet that the feedback acknowledges, less the receiver's delay.
     pub rtt: Option<Nanos>,
     /// The rate at which payload arrived since the previous report (RFC 5348 `X_recv`).
     pub receive_rate: Option<Rate>,
@@ -247,7 +248,7 @@ pub struct ReceiverFeedback {
     pub slow: bool,
 }
 
-/// Sending resumes after nothing was in flight. See [`IdleRestart::outlasts_rto`].
+/// Sending resumes after a time with nothing in flight. See [`IdleRestart::outlasts_rto`].
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct IdleRestart {
@@ -255,8 +256,8 @@ pub struct IdleRestart {
     pub now: Nanos,
     /// Time since the last transmission.
     pub idle: Nanos,
-    /// The retransmission timeout in force, if the transport has one; RFC 5681 restarts from the initial
-    /// window after an idle of this length.
+    /// The retransmission timeout in force, if the transport has one; RFC 5681 restarts from the initial window after a
+    /// longer idle time.
     pub rto: Option<Nanos>,
     /// All bytes ever delivered.
     pub delivered: Bytes,

@@ -1,7 +1,6 @@
-//! Schemes as objects, which is how schemes from outside the registry run.
+//! Schemes as trait objects: schemes from outside the registry run this way.
 //!
-//! [`Entry::of`](crate::schemes::Entry::of) builds an entry for such a scheme, usable wherever a registry
-//! entry is.
+//! [`Entry::of`](crate::schemes::Entry::of) builds an entry for such a scheme, which can be used like a registry entry.
 
 use alloc::boxed::Box;
 use core::fmt::{self, Debug, Formatter};

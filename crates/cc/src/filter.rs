@@ -1,14 +1,15 @@
 //! Windowed extrema in constant space (Kathleen Nichols' algorithm, as in Linux `win_minmax.c`).
 //!
-//! The filter keeps three samples, each newer than the previous one and no better. The first is the result.
-//! The others replace it when it leaves the window, and are renewed when a quarter and a half of the window
-//! have passed without a better one. Guarantees:
+//! The filter keeps three samples, each newer than the previous one and no better. The first is the result. The second
+//! and third are standbys that replace it when it leaves the window. They are renewed when a quarter and a half of the
+//! window, respectively, have passed without a better sample. Guarantees:
 //!
 //! * The result is a sample that was fed and is never older than the window, so it never beats the true
 //!   extremum.
-//! * No newer sample is better.
-//! * It is the true extremum if that sample was the extremum of its own window when it was fed. A sample that
-//!   a better one hides on arrival may be dropped before that one expires: the price of constant space.
+//! * No sample newer than the result is better.
+//! * The result is the true extremum if that extremum was the best sample of the window when it was fed. The filter may
+//!   drop a sample that was worse than an older one on arrival before the older one expires: the price of constant
+//!   space.
 //!
 //! Times must not decrease. Ties go to the newer sample.
 
@@ -22,7 +23,7 @@ macro_rules! windowed {
         }
 
         impl<T: Copy + PartialOrd> $Name<T> {
-            /// A filter that holds one sample.
+            /// A filter with one sample.
             pub fn new(at: u64, value: T) -> Self {
                 Self { best: [(at, value); 3] }
             }
@@ -84,11 +85,12 @@ mod tests {
 
     const WINDOW: u64 = 100;
 
-    /// The best sample holds until it leaves the window; then the standbys follow in order.
+    /// The best sample stays the result until it leaves the window; then the standbys follow in order.
     #[test]
     fn filter_standbys_follow_in_order() {
         let mut filter = WindowedMax::new(0, 90);
-        // 70 at 26 is the first sample in the second quarter, 60 at 51 the first in the second half.
+        // The sample 70 at time 26 is the first in the second quarter; the sample 60 at time 51 is the first in the
+        // second half.
         for (at, value, max) in [(10, 80, 90), (26, 70, 90), (30, 65, 90), (51, 60, 90), (100, 50, 90)] {
             assert_eq!(filter.update(WINDOW, at, value), max, "at {at}");
         }
@@ -101,7 +103,7 @@ mod tests {
         assert_eq!(filter.update(WINDOW, 1_000, 1), 1, "all three have left");
     }
 
-    /// Two standbys may expire at once.
+    /// The best sample and the first standby may expire together.
     #[test]
     fn filter_two_standbys_may_leave_at_once() {
         let mut filter = WindowedMax::new(0, 90);
@@ -136,14 +138,14 @@ mod tests {
         })
     }
 
-    /// The newest of the best samples of `fed` within the window that ends at the last one.
+    /// The newest of the best samples of `fed` within the window that ends at the last sample.
     fn exact(fed: &[(u64, u32)]) -> (u64, u32) {
         let now = fed.last().unwrap().0;
         *fed.iter().filter(|s| now - s.0 <= WINDOW).max_by_key(|s| (s.1, s.0)).unwrap()
     }
 
     proptest! {
-        /// Results are samples in the window that no newer one beats, and exact where promised.
+        /// Each result is a sample in the window that no newer sample beats, and is exact where promised.
         #[test]
         fn filter_answers_are_unbeaten_samples_of_the_window(all in samples()) {
             let mut max = WindowedMax::new(all[0].0, all[0].1);
@@ -154,7 +156,7 @@ mod tests {
                 prop_assert_eq!(answer, max.get());
                 prop_assert_eq!(u32::MAX - answer, min.update(WINDOW, now, u32::MAX - value), "mirror images");
 
-                // The newest sample of that value: it is in the window, and none after it is better.
+                // The newest sample with that value is in the window, and no later sample is better.
                 let (at, _) = *all[..n].iter().rfind(|s| s.1 == answer).expect("a sample that was fed");
                 prop_assert!(now - at <= WINDOW);
                 let first = all[..n].iter().rposition(|s| s.1 == answer).unwrap();

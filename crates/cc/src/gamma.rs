@@ -1,4 +1,5 @@
-//! Gamma correction of pacing gains by the RTT (BBR-GC, equations 10, 12 and 13), independent of any core.
+//! Gamma correction of pacing gains by the RTT (BBR-GC, equations 10, 12 and 13): [`Gamma`] for any BBR core, and
+//! [`Corrected`] for BBR v2 and v3.
 
 use core::marker::PhantomData;
 
@@ -20,7 +21,7 @@ pub const DOWN_AMPLITUDE: Param =
 pub const RTT_MAX_WINDOW: Param =
     Param::number("rtt_max_window", 0.0, (0.0, 1e6), "s", "length of the RTT_max filter; 0: the whole connection");
 
-/// The gain of a probe from 1 BDP of inflight on.
+/// The gain of a probe once 1 BDP is in flight.
 pub const BETWEEN: Param = Param::choice(
     "between",
     &["keep", "up"],
@@ -70,7 +71,7 @@ fn power(omega: f64, exponent: f64) -> f64 {
     }
 }
 
-/// The two gains, and the RTT_max they refer to.
+/// The two gains, and the RTT_max that they depend on.
 ///
 /// ω = RTT / RTT_max lies in (0, 1]; the gains are P_up = 1 + a · (1 − ω^γ) and P_down = 1 − b · ω^δ, with
 /// a = b = 0.5, γ = 0.25 and δ = 4 in the paper. Before any sample ω is 1.
@@ -100,7 +101,7 @@ impl Gamma {
     pub fn observe(&mut self, now: Nanos, rtt: Nanos) {
         let window = self.window.unwrap_or(Nanos::MAX).as_nanos();
         match &mut self.rtt_max {
-            // Without expiry the filter needs no second best.
+            // If samples never expire, a sample below the maximum cannot matter.
             Some(filter) if self.window.is_none() && rtt < filter.get() => {}
             Some(filter) => {
                 filter.update(window, now.as_nanos(), rtt);
@@ -150,17 +151,17 @@ pub trait GammaBase: Clone + core::fmt::Debug + Send + Sync + 'static {
     /// Static description of the corrected scheme. Its parameters are those of the generation without
     /// `up_gain` and `down_gain`, plus the five of this module.
     const INFO: Info;
-    /// The BBR generation it is based on.
+    /// The BBR generation that the scheme is based on.
     const GENERATION: Generation;
 }
 
-/// The correction for BBR v2 and v3: it recomputes the gains of their probing states at every ACK.
+/// The correction for BBR v2 and v3: it recomputes the gains of ProbeBW_UP and ProbeBW_DOWN at every ACK.
 #[derive(Clone, Debug)]
 pub struct Corrected<B> {
     gamma: Gamma,
     rtt: Nanos,
     gain: f64,
-    /// Assign P_up only below 1 BDP.
+    /// Whether P_up is assigned only below 1 BDP.
     keep: bool,
     base: PhantomData<B>,
 }

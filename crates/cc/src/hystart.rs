@@ -7,7 +7,7 @@ use crate::{Bytes, Nanos, Param};
 use linux::HyStartLinux;
 use rfc9406::HyStartPlusPlus;
 
-/// The parameter that selects the algorithm; schemes list it among theirs.
+/// The parameter that selects the algorithm; schemes include it in their parameter lists.
 pub(crate) const HYSTART: Param = Param::choice(
     "hystart",
     &["linux", "rfc9406", "off"],
@@ -35,17 +35,17 @@ pub(crate) enum HyStartState {
 pub(crate) struct SlowStartAck {
     /// When it arrived.
     pub now: Nanos,
-    /// It begins a round trip.
+    /// The acknowledgement begins a round trip.
     pub round_start: bool,
-    /// RTT of the newest packet it delivers.
+    /// RTT of the newest packet that it delivers.
     pub rtt: Option<Nanos>,
     /// All bytes ever delivered.
     pub delivered: Bytes,
-    /// Data in flight after it.
+    /// Data in flight after this acknowledgement.
     pub inflight: Bytes,
     /// cwnd in segments.
     pub cwnd: f64,
-    /// Extra length that pacing and segmentation offload may give a train of acknowledgements.
+    /// Extra time that pacing and segmentation offload may add to a train of acknowledgements.
     pub ack_delay: Nanos,
 }
 
@@ -80,7 +80,7 @@ impl HyStart {
         }
     }
 
-    /// An RTT sample outside slow start, which still counts for the minimum.
+    /// Feeds an RTT sample from outside slow start, which still counts for the minimum RTT.
     #[inline]
     pub fn on_rtt(&mut self, rtt: Option<Nanos>) {
         if let Self::Linux(linux) = self {
@@ -95,7 +95,8 @@ impl HyStart {
         }
     }
 
-    /// The retransmission timer expired: Linux watches the slow start that follows, RFC 9406 does not.
+    /// The retransmission timer expired. Linux's HyStart also monitors the next slow start; HyStart++ (RFC 9406) does
+    /// not.
     pub fn on_timeout(&mut self) {
         match self {
             Self::Off => {}

@@ -5,8 +5,8 @@ use crate::{Bytes, IdleRestart};
 /// cwnd after a time with nothing outstanding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IdleRule {
-    /// Linux `tcp_cwnd_restart` (RFC 2861): halve cwnd per RTO of idle time, not below the initial window;
-    /// ssthresh keeps at least three quarters of cwnd.
+    /// Linux `tcp_cwnd_restart` (RFC 2861): halve cwnd per RTO of idle time, not below the initial window; ssthresh
+    /// rises to at least three quarters of cwnd.
     #[default]
     Linux,
     /// RFC 5681 section 4.1: the initial window after more than one RTO.
@@ -22,7 +22,7 @@ impl IdleRestart {
         self.rto.is_some_and(|rto| self.idle > rto)
     }
 
-    /// Whether the idle time was longer than the retransmission timeout, and the rule reduces cwnd then.
+    /// Whether the idle time was longer than the retransmission timeout and the rule reduces cwnd in that case.
     #[inline]
     pub fn outlasts_rto(&self) -> bool {
         self.rule != IdleRule::Off && self.is_long()
@@ -60,7 +60,8 @@ mod tests {
     use super::*;
     use crate::testing::idle;
 
-    /// cwnd and ssthresh in kB after an idle time, with an RTO of 200 ms, a cwnd of 40 kB and 10 kB at the start.
+    /// cwnd and ssthresh in kB after an idle time, with an RTO of 200 ms, a cwnd of 40 kB and an initial window of 10
+    /// kB.
     fn after(rule: IdleRule, idle_ms: u64, ssthresh: u64) -> (u64, u64) {
         let event = IdleRestart { rule, ..idle(idle_ms, 200) };
         let kb = |n: u64| Bytes::new(1_000 * n);
@@ -68,7 +69,8 @@ mod tests {
         (cwnd.as_u64() / 1_000, ssthresh.as_u64() / 1_000)
     }
 
-    /// Linux halves cwnd for every RTO passed, not below the initial window, and remembers three quarters of it.
+    /// Linux halves cwnd for every RTO passed, not below the initial window, and raises ssthresh to three quarters of
+    /// the old cwnd.
     #[test]
     fn idle_linux_halves_per_rto_and_keeps_three_quarters() {
         for (idle_ms, cwnd) in [(201, 20), (400, 20), (401, 10), (60_000, 10)] {
@@ -78,7 +80,8 @@ mod tests {
         assert_eq!(after(IdleRule::Linux, 200, 5), (40, 5), "not longer than the RTO");
     }
 
-    /// RFC 5681 takes the initial window after more than one RTO, and leaves ssthresh; without a rule nothing changes.
+    /// RFC 5681 restarts from the initial window after more than one RTO and leaves ssthresh unchanged; with the rule
+    /// off, nothing changes.
     #[test]
     fn idle_rfc5681_restarts_at_initial_window() {
         assert_eq!(after(IdleRule::Rfc5681, 200, 5), (40, 5));

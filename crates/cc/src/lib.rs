@@ -1,14 +1,14 @@
 //! Congestion control schemes as pure state machines.
 //!
-//! A scheme receives one measurement record per event ([`Ack`], [`Lost`], …), keeps any state of its own and
-//! returns one control record ([`Control`]); telemetry leaves on a third path. It reads no clock and no
-//! entropy and does no I/O: every event carries `now`, and the constructor receives a seeded random stream.
-//! So the same code runs in the simulator, on the kernel's stack and in QUIC.
+//! A scheme receives one measurement record per event ([`Ack`], [`Lost`], …), keeps its state between events and
+//! returns one control record ([`Control`]); telemetry is a separate output. A scheme reads no clock and no entropy and
+//! does no I/O: every event carries `now`, and the constructor receives a seeded random stream. So the same code runs
+//! in the simulator, on the kernel's stack and in QUIC.
 //!
-//! To add a scheme: one file in `schemes/`, one line in the registry at the top of `schemes/mod.rs`.
+//! To add a scheme, add one file to `schemes/` and one line to the registry at the top of `schemes/mod.rs`.
 #![no_std]
 
-extern crate alloc; // only for schemes outside the registry: those inside do not allocate
+extern crate alloc; // only for schemes outside the registry; registered schemes do not allocate
 
 mod advised;
 pub mod bbr_common;

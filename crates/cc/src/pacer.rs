@@ -5,8 +5,8 @@ use crate::{Bytes, Nanos, Rate};
 /// Maximum gap between two packets at any rate.
 const LONGEST_GAP: Nanos = Nanos::from_secs(60);
 
-/// Spaces packets: each departure follows the previous one by the time that packet takes at the pacing rate.
-/// Idle time gives credit for one burst at most.
+/// Spaces packets: each departure follows the previous departure by the time that the previous packet takes at the
+/// pacing rate. Idle time gives credit for one burst at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pacer {
     next: Nanos,
@@ -38,16 +38,16 @@ impl Pacer {
     }
 }
 
-/// Spaces bursts as Linux spaces TSO packets without a queueing discipline (`tcp_update_skb_after_send`): the
-/// packets of a burst leave back to back, and the next burst follows after the time that they take at the
-/// pacing rate. A burst that leaves late shortens its gap by the delay, at most by half.
+/// Spaces bursts as Linux spaces TSO packets without a queueing discipline (`tcp_update_skb_after_send`): the packets
+/// of a burst leave back to back, and the next burst follows after the time that they take at the pacing rate. A burst
+/// that begins late shortens the gap behind it by its lateness, at most by half.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BurstPacer {
     next: Nanos,
-    /// Beginning of the current burst, and what may still leave in it.
+    /// Beginning of the current burst, and the bytes that may still be sent in it (`left`).
     at: Nanos,
     left: Bytes,
-    /// How late it began, and the time that it takes at the pacing rate.
+    /// How late the current burst began, and the time that it takes at the pacing rate (`length`).
     late: Nanos,
     length: Nanos,
 }
@@ -72,7 +72,7 @@ impl BurstPacer {
         now == self.at && !self.left.is_zero()
     }
 
-    /// Begins a burst of at most `bytes`; `catches_up`: its delay shortens the gap behind it.
+    /// Begins a burst of at most `bytes`; `catches_up`: its lateness shortens the gap behind it.
     #[inline]
     pub fn begin(&mut self, now: Nanos, bytes: Bytes, catches_up: bool) {
         self.late = if catches_up { now - self.next } else { Nanos::ZERO };
@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(pacer.next(), MS * 102);
     }
 
-    /// A burst leaves back to back; the next follows after the time that all its packets take.
+    /// The packets of a burst leave back to back; the next burst follows after the time that they all take.
     #[test]
     fn burst_pacer_spaces_bursts_by_their_length() {
         let mut pacer = BurstPacer::default();
@@ -139,7 +139,7 @@ mod tests {
         }
     }
 
-    /// A burst that follows an unpaced one is not late.
+    /// A burst that follows an unpaced burst is not late.
     #[test]
     fn burst_pacer_unpaced_burst_gives_no_credit() {
         let mut pacer = BurstPacer::default();

@@ -1,4 +1,4 @@
-//! Parameters of schemes: described as data, checked before a run.
+//! Parameters of schemes, described as data and checked before a run.
 
 type Text = &'static str;
 
@@ -14,7 +14,7 @@ pub enum ParamKind {
     Count,
     /// On or off (1 or 0).
     Flag,
-    /// One of these words; the value is its index in the list, from 0.
+    /// One of these words; the value is the word's index in the list, from 0.
     Choice(&'static [&'static str]),
 }
 
@@ -38,7 +38,7 @@ pub struct Param {
 }
 
 impl Param {
-    /// A plain number with its range: a gain, a share, an exponent.
+    /// A dimensionless number with its range: a gain, a share, an exponent.
     pub const fn ratio(name: Text, default: f64, range: Range, help: Text) -> Self {
         Self::number(name, default, range, "", help)
     }
@@ -88,7 +88,7 @@ pub enum ParamError {
     Unknown,
     /// The value lies outside the range.
     OutOfRange(Param),
-    /// The value must be a whole number, or the index of a choice, and is not.
+    /// The value has a fraction, but the parameter takes a whole number or the index of a choice.
     Fraction(Param),
 }
 
@@ -109,7 +109,7 @@ pub struct Params {
 }
 
 impl Params {
-    /// All defaults.
+    /// The default values of all parameters.
     pub const fn defaults(specs: &'static [Param]) -> Self {
         assert!(specs.len() <= MAX_PARAMS);
         let mut values = [0.0; MAX_PARAMS];
@@ -124,8 +124,8 @@ impl Params {
     /// Sets one value.
     ///
     /// # Errors
-    /// If no parameter has that name, or the value is out of range, not a number, or not whole where it must
-    /// be.
+    /// If no parameter has that name, or if the value is out of range, not a number, or fractional for a parameter that
+    /// takes whole numbers.
     pub fn set(&mut self, name: &str, value: f64) -> Result<(), ParamError> {
         let Some(i) = self.specs.iter().position(|p| p.name == name) else {
             return Err(ParamError::Unknown);
@@ -142,7 +142,7 @@ impl Params {
         Ok(())
     }
 
-    /// The value of a parameter; its default in `base` if the scheme has removed it.
+    /// The value of a parameter, or its default in `base` if the scheme has removed the parameter.
     ///
     /// # Panics
     /// If `base` has no parameter of that name either.
@@ -178,8 +178,8 @@ impl Params {
         }
     }
 
-    /// The same values, but with `printed` in place of the defaults if the flag `literal` is declared and on. A
-    /// value that was set stays.
+    /// Returns these values with `printed` replacing the defaults if the flag `literal` is declared and on. Values that
+    /// were set stay unchanged.
     ///
     /// # Panics
     /// If a value of `printed` is not declared or out of range, which is a bug in the scheme.
@@ -201,7 +201,7 @@ impl Params {
     }
 }
 
-/// Follow the equations and algorithms of the paper as printed, without our corrections.
+/// The flag that selects the equations and algorithms of the paper as printed, without our corrections.
 pub const LITERAL: Param =
     Param::flag("literal", false, "as printed in the paper: its values, without our corrections");
 
@@ -266,8 +266,8 @@ pub const fn merged_len(base: &[Param], gone: &[&str], own: &[Param]) -> usize {
     n
 }
 
-/// `base` without `gone`, followed by `own`. A parameter in both keeps its place in `base` and its definition
-/// from `own`.
+/// `base` without `gone`, followed by `own`. A parameter in both lists keeps its position in `base` and takes its
+/// definition from `own`.
 ///
 /// # Panics
 /// At compile time, if a name in `gone` is not in `base`, or is in `own`.
@@ -298,8 +298,8 @@ pub const fn merge<const N: usize>(base: &[Param], gone: &[&str], own: &[Param])
     all
 }
 
-/// A parameter list derived from another: `merged_params!(BASE; Param::number(…), …)` adds parameters or
-/// replaces those of the same name; `merged_params!(BASE, without "a", "b"; …)` removes some.
+/// A parameter list derived from another: `merged_params!(BASE; Param::number(…), …)` adds parameters or replaces those
+/// of the same name; `merged_params!(BASE, without "a", "b"; …)` also removes the named ones.
 #[macro_export]
 macro_rules! merged_params {
     ($base:path; $($param:expr),* $(,)?) => { $crate::merged_params!(@ $base, []; $($param),*) };
@@ -321,7 +321,7 @@ mod tests {
     const SPECS: &[Param] = &[Param::ratio("gain", 1.25, (0.0, 4.0), "a gain"), Param::flag("paced", false, "pace")];
     const ROUNDS: &[Param] = &[Param::count("rounds", 3.0, (1.0, 1e6), "round", "rounds")];
 
-    /// Values are checked, and defaults kept.
+    /// `set` checks values, and parameters that are not set keep their defaults.
     #[test]
     fn params_check_values_and_keep_defaults() {
         let mut params = Params::defaults(SPECS);
@@ -334,7 +334,7 @@ mod tests {
         assert!(params.set("gain", f64::NAN).is_err());
     }
 
-    /// The flag `literal` puts printed values in place of defaults.
+    /// The flag `literal` replaces defaults by the values printed in the paper.
     #[test]
     fn params_literal_puts_printed_values_in_place() {
         const WITH: &[Param] = &[Param::ratio("gain", 1.25, (0.0, 4.0), "a gain"), LITERAL];
@@ -344,7 +344,7 @@ mod tests {
         assert_eq!(params.as_printed(&[("gain", 3.0)]).number("gain"), 3.0);
         params.set("gain", 2.0).unwrap();
         assert_eq!(params.as_printed(&[("gain", 3.0)]).number("gain"), 2.0, "a value that was set");
-        // A scheme without the flag keeps its own.
+        // A scheme without the flag keeps its defaults.
         assert_eq!(Params::defaults(SPECS).as_printed(&[("gain", 3.0)]).number("gain"), 1.25);
     }
 
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(params.set("mode", 3.0), Err(ParamError::OutOfRange(MODES[0])));
     }
 
-    /// Lists are merged, and a removed parameter keeps its default.
+    /// Merging adds, replaces and removes parameters, and a removed parameter keeps its default.
     #[test]
     fn params_merged_lists_keep_values_of_removed_ones() {
         const MERGED: &[Param] = crate::merged_params!(SPECS, without "gain";

@@ -15,7 +15,7 @@ pub struct PathView {
     pub srtt: Option<Nanos>,
     /// Bytes delivered since its last loss.
     pub since_loss: Bytes,
-    /// Bytes delivered between the last two losses; before the second loss, those delivered before the first.
+    /// Bytes delivered between the last two losses; before the second loss, the bytes delivered before the first.
     pub between_losses: Bytes,
     /// Its handshake is complete, and the connection has not abandoned it.
     pub established: bool,
@@ -36,7 +36,7 @@ impl Paths {
     /// A view of these subflows (at most [`MAX_PATHS_VIEW`]) for subflow `own`.
     ///
     /// # Panics
-    /// If there are more, or `own` is out of range.
+    /// If there are more views, or `own` is out of range.
     pub fn new(own: usize, views: &[PathView]) -> Self {
         assert!(own < views.len(), "the own subflow is one of them");
         let mut paths = [PathView::default(); MAX_PATHS_VIEW];
@@ -44,7 +44,7 @@ impl Paths {
         Self { own, paths, count: views.len() }
     }
 
-    /// All of them.
+    /// All subflows.
     #[inline]
     pub fn all(&self) -> &[PathView] {
         &self.paths[..self.count]
@@ -57,7 +57,7 @@ impl Paths {
         self.all().iter().enumerate().filter(move |(i, path)| *i == own || path.established)
     }
 
-    /// The own subflow.
+    /// The scheme's subflow.
     #[inline]
     pub fn own(&self) -> &PathView {
         &self.paths[self.own]
@@ -68,7 +68,7 @@ impl Paths {
 mod tests {
     use super::*;
 
-    /// The active subflows are the established ones and the own one.
+    /// The active subflows are the established ones and the scheme's subflow.
     #[test]
     fn paths_active_are_established_ones_and_the_own() {
         let path = |window, established| PathView { cwnd: Bytes::new(window), established, ..PathView::default() };

@@ -3,16 +3,16 @@
 
 use crate::Bytes;
 
-/// Units of proportional rate reduction, and its bound below the target.
+/// The units of proportional rate reduction, and its bound on sending below the target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PrrBound {
-    /// Linux: as RFC 9937, but above the target what may leave is rounded up to whole segments
+    /// Linux: as RFC 9937, but above the target the amount that may be sent is rounded up to whole segments
     /// (`tcp_cwnd_reduction` counts packets).
     #[default]
     Linux,
     /// RFC 9937: at least the data that this acknowledgement delivered.
     Rfc9937,
-    /// RFC 6937: the data delivered less the data sent, unless the acknowledgement shows progress.
+    /// RFC 6937: at most the data delivered less the data sent, unless the acknowledgement shows progress.
     Rfc6937,
 }
 
@@ -34,9 +34,9 @@ impl Prr {
         Self { ssthresh, flight_size: flight_size.max(Bytes::new(1)), bound, ..Self::default() }
     }
 
-    /// Window after an acknowledgement that newly delivered `acked` bytes and left `pipe` in flight. One more
-    /// segment may leave below the target if the acknowledgement is `good`, i.e. it advanced SND.UNA and
-    /// revealed no new loss.
+    /// cwnd after an acknowledgement that newly delivered `acked` bytes and left `pipe` in flight. Below the target,
+    /// one more segment may be sent if the acknowledgement is `good`, i.e. it advanced SND.UNA and revealed no new
+    /// loss.
     pub fn on_ack(&mut self, acked: Bytes, pipe: Bytes, good: bool, mss: Bytes) -> Bytes {
         self.delivered += acked;
         let mut allowed = if pipe > self.ssthresh {
@@ -56,14 +56,14 @@ impl Prr {
             };
             limit.min(self.ssthresh - pipe)
         };
-        // The first retransmission leaves at once.
+        // The first retransmission is sent immediately.
         if self.out.is_zero() {
             allowed = allowed.max(mss);
         }
         pipe + allowed
     }
 
-    /// A packet of `bytes` left.
+    /// A packet of `bytes` was sent.
     #[inline]
     pub fn on_sent(&mut self, bytes: Bytes) {
         self.out += bytes;
@@ -76,14 +76,14 @@ mod tests {
 
     const MSS: Bytes = Bytes::new(1000);
 
-    /// The first retransmission always leaves at once.
+    /// The first retransmission is always sent immediately.
     #[test]
     fn prr_first_retransmission_is_always_allowed() {
         let mut prr = Prr::begin(MSS * 5, MSS * 10, PrrBound::Rfc6937);
         // One segment delivered: ceil(1000 x 5 / 10) = 500 B, less than a segment.
         assert_eq!(prr.on_ack(MSS, MSS * 8, false, MSS), MSS * 9);
         prr.on_sent(MSS);
-        // Two delivered make 1000 B; one segment is already out.
+        // Two segments delivered allow 1000 B, and one segment is already sent.
         assert_eq!(prr.on_ack(MSS, MSS * 8, false, MSS), MSS * 8);
     }
 
@@ -93,14 +93,15 @@ mod tests {
         let mut prr = Prr::begin(MSS * 5, MSS * 10, PrrBound::Rfc6937);
         prr.on_ack(MSS, MSS * 8, false, MSS);
         prr.on_sent(MSS);
-        // pipe 2, target 5; delivered 3, out 1: the conservative bound allows 2.
+        // In segments: pipe 2, target 5, delivered 3, sent 1. The conservative bound allows 2 more.
         let mut conservative = prr;
         assert_eq!(conservative.on_ack(MSS * 2, MSS * 2, false, MSS), MSS * 4);
-        // The slow-start bound allows max(2, 2) + 1 = 3, the target as many.
+        // The slow-start bound allows max(2, 2) + 1 = 3 segments, and so does the target: 5 - 2 = 3.
         assert_eq!(prr.on_ack(MSS * 2, MSS * 2, true, MSS), MSS * 5);
     }
 
-    /// Above the target, what has left stays the delivered share of the reduction, rounded up (RFC 9937).
+    /// Above the target, the data sent equals the target times the delivered share of the flight, rounded up (RFC
+    /// 9937).
     #[test]
     fn prr_above_target_sends_share_rounded_up() {
         let (target, flight) = (7, 10);
@@ -117,11 +118,12 @@ mod tests {
         assert_eq!(out, target);
     }
 
-    /// Linux counts packets: a share of one lets a whole one out.
+    /// Linux counts packets: a fraction of a packet allows a whole packet.
     #[test]
     fn prr_linux_rounds_share_up_to_segments() {
         for (bound, out) in [(PrrBound::Linux, [1, 2, 3, 3]), (PrrBound::Rfc9937, [1, 1, 2, 2])] {
-            // Ceil(0.7 k) segments, or 0.7 k of which whole ones leave.
+            // After k deliveries, Linux allows ceil(0.7 k) segments; RFC 9937 allows 0.7 k, of which only whole
+            // segments are sent.
             let mut prr = Prr::begin(MSS * 7, MSS * 10, bound);
             let mut left = 0;
             for expected in out {
@@ -134,13 +136,13 @@ mod tests {
         }
     }
 
-    /// RFC 9937: below the target at least as much may leave as this acknowledgement delivered.
+    /// RFC 9937: below the target, at least as much may be sent as this acknowledgement delivered.
     #[test]
     fn prr_rfc9937_lets_out_what_was_just_delivered() {
         for (bound, window) in [(PrrBound::Rfc6937, 2), (PrrBound::Rfc9937, 4)] {
             let mut prr = Prr::begin(MSS * 5, MSS * 10, bound);
             prr.on_sent(MSS * 10);
-            // pipe 2, target 5: two segments were delivered, ten left before.
+            // In segments: pipe 2, target 5; ten were sent before, and this acknowledgement delivers two.
             assert_eq!(prr.on_ack(MSS * 2, MSS * 2, false, MSS), MSS * window, "{bound:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! cwnd and ssthresh of RFC 5681, and the common frame of schemes that differ from Reno in growth or reduction.
+//! cwnd and ssthresh of RFC 5681, and the common base of schemes that differ from Reno in growth or reduction.
 
 use crate::window_pacing::WindowPacing;
 use crate::{
@@ -28,12 +28,12 @@ pub struct Reno {
 }
 
 impl Reno {
-    /// Starts with the initial window and without ssthresh; counts in whole segments.
+    /// Starts with the initial window and an infinite ssthresh; counts in whole segments.
     pub fn new(setup: &Setup) -> Self {
         Self::counting(setup, true)
     }
 
-    /// The same, counting in `whole` segments or in bytes.
+    /// Like [`Reno::new`], counting in whole segments if `whole`, otherwise in bytes.
     pub(crate) fn counting(setup: &Setup, whole: bool) -> Self {
         Self {
             whole,
@@ -61,7 +61,7 @@ impl Reno {
         }
     }
 
-    /// Slow start up to ssthresh. Returns the rest of `acked`, which counts for avoidance.
+    /// Grows cwnd in slow start, up to ssthresh. Returns the rest of `acked`, which counts for avoidance.
     #[inline]
     pub fn slow_start(&mut self, acked: Bytes) -> Bytes {
         let grow = acked.min(self.ssthresh - self.cwnd);
@@ -69,7 +69,7 @@ impl Reno {
         acked - grow
     }
 
-    /// Avoidance: one segment per cwnd acknowledged.
+    /// Grows cwnd in avoidance, by one segment per cwnd acknowledged.
     #[inline]
     pub fn avoid(&mut self, acked: Bytes) {
         self.credit += acked;
@@ -80,18 +80,19 @@ impl Reno {
         }
     }
 
-    /// Rounds `bytes` down to segments if they are whole (Linux `tcp_reno_ssthresh`: `cwnd >> 1`).
+    /// Rounds `bytes` down to whole segments if `whole` is set (Linux `tcp_reno_ssthresh`: `cwnd >> 1`).
     fn floored(&self, bytes: Bytes) -> Bytes {
         if self.whole { self.mss * (bytes.as_u64() / self.mss.as_u64()) } else { bytes }
     }
 
-    /// Rounds `acked` up to segments if they are whole: Linux counts a short packet as one (`tcp_skb_pcount`).
+    /// Rounds `acked` up to whole segments if `whole` is set: Linux counts a short packet as a full segment
+    /// (`tcp_skb_pcount`).
     #[inline]
     pub(crate) fn counted(&self, acked: Bytes) -> Bytes {
         if !self.whole || acked == self.mss { acked } else { self.mss * acked.as_u64().div_ceil(self.mss.as_u64()) }
     }
 
-    /// Growth with byte counting.
+    /// Grows cwnd by `acked` bytes, in slow start or avoidance.
     #[inline]
     pub fn grow(&mut self, acked: Bytes) {
         let acked = self.counted(acked);
@@ -108,18 +109,19 @@ impl Reno {
         self.credit = Bytes::ZERO;
     }
 
-    /// A loss or mark: reduces cwnd and ssthresh to `kept` bytes.
+    /// Reduces cwnd and ssthresh to `kept` bytes after a loss or mark.
     pub fn reduce(&mut self, kept: Bytes) {
         self.reduce_not_below(kept, LEAST_THRESHOLD);
     }
 
-    /// The same with a minimum ssthresh other than two segments.
+    /// Like [`Reno::reduce`], with a minimum ssthresh other than two segments.
     pub fn reduce_not_below(&mut self, kept: Bytes, least_segments: u64) {
         self.lower_threshold(kept, least_segments);
         self.cwnd = self.cwnd.min(self.ssthresh);
     }
 
-    /// The retransmission timer expired. Repeated expiries leave ssthresh unchanged (RFC 5681 section 3.1).
+    /// The retransmission timer expired. Consecutive expiries after the first leave ssthresh unchanged (RFC 5681
+    /// section 3.1).
     pub fn collapse(&mut self, event: &Timeout) {
         if event.consecutive <= 1 {
             self.lower_threshold(event.flight_size / 2, LEAST_THRESHOLD);
@@ -128,7 +130,7 @@ impl Reno {
         self.credit = Bytes::ZERO;
     }
 
-    /// The last reduction was unnecessary.
+    /// Undoes the last reduction, which was unnecessary.
     pub fn undo(&mut self) {
         if let Some((window, ssthresh)) = self.prior.take() {
             self.cwnd = self.cwnd.max(window);
@@ -136,7 +138,7 @@ impl Reno {
         }
     }
 
-    /// Control with this cwnd, paced if enabled.
+    /// The control with this cwnd, with a pacing rate if pacing is enabled.
     #[inline]
     pub(crate) fn control(&self, pacing: &WindowPacing) -> Control {
         Control { cwnd: self.cwnd, pacing_rate: pacing.rate(self.cwnd, self.ssthresh), burst: Bytes::MAX }
@@ -149,7 +151,7 @@ impl Reno {
         }
     }
 
-    /// After an idle time longer than the RTO the state of the path is unknown: cwnd shrinks (RFC 2861, RFC
+    /// Shrinks cwnd after an idle time longer than the RTO, because the state of the path is unknown (RFC 2861, RFC
     /// 5681 section 4.1).
     pub fn restart(&mut self, event: &IdleRestart) {
         self.ssthresh = event.threshold(self.cwnd, self.ssthresh);
@@ -160,13 +162,13 @@ impl Reno {
     }
 }
 
-/// Growth and reduction policy of a scheme that is otherwise Reno; [`RenoScheme`] calls them.
+/// Growth and reduction policy of a scheme that is otherwise Reno; [`RenoScheme`] calls the policy.
 pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     /// Static description of the scheme.
     const INFO: Info;
-    /// The congestion notification it needs.
+    /// The congestion notification that the scheme needs.
     const ECN: EcnNeed = EcnNeed::Nothing;
-    /// Whether it reads the windows of sibling subflows.
+    /// Whether the policy reads the windows of sibling subflows.
     const COUPLED: bool = false;
 
     /// Builds the policy from the parameters.
@@ -177,7 +179,7 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
         true
     }
 
-    /// All subflows of the connection.
+    /// Receives all subflows of the connection.
     #[inline]
     fn on_paths(&mut self, _paths: &Paths) {}
 
@@ -191,7 +193,7 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     #[inline]
     fn on_timeout(&mut self) {}
 
-    /// Telemetry after the state.
+    /// Reports the telemetry that follows the state.
     fn telemetry(&self, reno: &Reno, sink: Telemetry<'_>) {
         reno.telemetry(sink);
     }

@@ -34,7 +34,7 @@ impl RoundCounter {
     }
 }
 
-/// Minimum RTT of the current round and of the last complete one.
+/// Minimum RTT of the current round and of the last complete round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RoundMin {
     current: Option<Nanos>,
@@ -42,7 +42,7 @@ pub struct RoundMin {
 }
 
 impl RoundMin {
-    /// Feeds one acknowledgement: whether it begins a round, and its sample.
+    /// Feeds one acknowledgement: whether it begins a round, and its RTT sample.
     #[inline]
     pub fn on_ack(&mut self, round_start: bool, rtt: Option<Nanos>) {
         if round_start {
@@ -53,14 +53,14 @@ impl RoundMin {
         }
     }
 
-    /// The minimum of the last complete round, if it had a sample.
+    /// The minimum RTT of the last complete round, if that round had a sample.
     #[inline]
     pub fn last(&self) -> Option<Nanos> {
         self.last
     }
 }
 
-/// Minimum number of samples to judge a round: with fewer, delayed acknowledgements would look like queueing.
+/// Minimum number of samples to judge a round: with fewer samples, delayed acknowledgements would look like queueing.
 const SAMPLES_MIN: u32 = 3;
 
 /// Minimum RTT of the connection and of the current round, for schemes that judge delay once per round.
@@ -72,7 +72,7 @@ pub(crate) struct RoundSamples {
 }
 
 impl RoundSamples {
-    /// A path with this base RTT, at the start of a round.
+    /// Samples of a path with this base RTT, at the start of a round.
     #[cfg(test)]
     pub fn of_base(base: Nanos) -> Self {
         Self { base: Some(base), ..Self::default() }
@@ -112,10 +112,10 @@ mod tests {
         Bytes::new(n)
     }
 
-    /// A round ends with the first packet sent after its start.
+    /// A round ends when the first packet sent after its start is acknowledged.
     #[test]
     fn round_ends_with_first_packet_sent_after_its_start() {
-        // Packets of 10 bytes, four in flight: four sent at once, then one per delivery.
+        // Packets of 10 bytes, four in flight: four are sent together, then one per delivery.
         let mut rounds = RoundCounter::default();
         let starts = [(0, 10), (0, 20), (0, 30), (0, 40), (10, 50), (20, 60), (30, 70), (40, 80), (50, 90)];
         let expected = [true, false, false, false, true, false, false, false, true];

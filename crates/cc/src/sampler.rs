@@ -1,7 +1,7 @@
 //! Delivery-rate sampling (draft-ietf-ccwg-bbr section 4.1; Linux `tcp_rate.c`).
 //!
-//! A sample is the rate at which data was delivered between the sending of a packet and its acknowledgement.
-//! Its interval is the longer of the send and the acknowledgement phase, so that neither compressed
+//! A sample is the rate at which data was delivered between the sending of a packet and its acknowledgement. The
+//! sample's interval is the longer of the send and the acknowledgement phase, so that neither compressed
 //! acknowledgements nor a burst of sends can overstate the rate.
 
 use crate::{Bytes, Nanos, Rate};
@@ -11,21 +11,21 @@ use crate::{Bytes, Nanos, Rate};
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct SentState {
-    /// The number of the transmission, from 1: of two packets, the one with the larger number left later.
+    /// The number of the transmission, from 1: of two packets, the one with the larger number was sent later.
     pub order: u64,
-    /// When it left.
+    /// When the packet was sent.
     pub sent_at: Nanos,
-    /// When the first packet of its flight left (`first_send_time`).
+    /// When the first packet of its flight was sent (`first_send_time`).
     pub first_sent_at: Nanos,
-    /// When the newest delivery before it was acknowledged (`delivered_time`).
+    /// When the latest delivery before this transmission was acknowledged (`delivered_time`).
     pub delivered_at: Nanos,
-    /// Bytes delivered before it left.
+    /// Bytes delivered before the packet was sent.
     pub delivered: Bytes,
-    /// Bytes declared lost before it left.
+    /// Bytes declared lost before the packet was sent.
     pub lost: Bytes,
-    /// Data in flight when it left, itself included.
+    /// Data in flight when the packet was sent, the packet included.
     pub tx_in_flight: Bytes,
-    /// The sender was application-limited.
+    /// The sender was application-limited when the packet was sent.
     pub app_limited: bool,
 }
 
@@ -37,15 +37,15 @@ pub struct RateSample {
     pub rate: Rate,
     /// Bytes delivered over the interval.
     pub delivered: Bytes,
-    /// The interval.
+    /// Length of the interval.
     pub interval: Nanos,
-    /// Bytes delivered before the newest acknowledged packet left.
+    /// Bytes delivered before the newest acknowledged packet was sent.
     pub prior_delivered: Bytes,
-    /// Data in flight when that packet left.
+    /// Data in flight when that packet was sent.
     pub tx_in_flight: Bytes,
     /// Bytes lost between the sending of that packet and now.
     pub lost: Bytes,
-    /// The sender was application-limited when that packet left: the rate may be below the path's.
+    /// The sender was application-limited when that packet was sent: the rate may be below the path's bandwidth.
     pub app_limited: bool,
 }
 
@@ -62,12 +62,12 @@ pub struct RateSampler {
     anticipated: Bytes,
     /// The part of `anticipated` that the current acknowledgement covers.
     covered: Bytes,
-    /// The delivered count up to which samples are application-limited; zero when they are not.
+    /// The delivered count up to which samples are application-limited; zero if samples are not application-limited.
     app_limited_until: Bytes,
 }
 
 impl RateSampler {
-    /// A packet of `bytes` leaves while `inflight` is outstanding before it.
+    /// A packet of `bytes` is sent while `inflight` is outstanding.
     #[inline]
     pub fn on_sent(&mut self, now: Nanos, bytes: Bytes, inflight: Bytes) -> SentState {
         if inflight.is_zero() {
@@ -100,8 +100,8 @@ impl RateSampler {
         }
     }
 
-    /// A duplicate acknowledgement without SACK: an unknown packet of `bytes` was delivered. It counts at
-    /// once, as in Linux's SACK emulation. Otherwise all packets behind a hole would seem to be delivered
+    /// A duplicate acknowledgement without SACK: an unknown packet of `bytes` was delivered. The packet counts
+    /// immediately, as in Linux's SACK emulation. Otherwise all packets behind a hole would seem to be delivered
     /// together when the hole is filled.
     #[inline]
     pub fn on_duplicate(&mut self, now: Nanos, bytes: Bytes) {
@@ -110,21 +110,22 @@ impl RateSampler {
         self.delivered_at = now;
     }
 
-    /// Data that was delivered before arrived a second time.
+    /// Already delivered data arrived a second time.
     pub fn on_delivered_again(&mut self, now: Nanos, bytes: Bytes) {
         self.delivered += bytes;
         self.delivered_at = now;
     }
 
-    /// A cumulative acknowledgement of `acked` bytes follows. Duplicates may have reported all of them but
-    /// one segment `mss`, which the acknowledgement itself delivers.
+    /// A cumulative acknowledgement of `acked` bytes follows. Duplicate acknowledgements may have reported all of these
+    /// bytes but one segment `mss`, which the cumulative acknowledgement itself delivers.
     #[inline]
     pub fn on_cumulative(&mut self, acked: Bytes, mss: Bytes) {
         self.covered = self.anticipated.min(acked - mss);
         self.anticipated -= self.covered;
     }
 
-    /// Resets the count of duplicates: all data outstanding when they arrived is acknowledged.
+    /// Resets the bytes reported by duplicate acknowledgements: all data outstanding when these arrived is
+    /// acknowledged.
     pub fn forget_duplicates(&mut self) {
         self.anticipated = Bytes::ZERO;
     }
@@ -135,9 +136,9 @@ impl RateSampler {
         self.lost += bytes;
     }
 
-    /// Ends an acknowledgement and returns the sample of the `newest` packet it delivers. `None` if nothing
-    /// was delivered, or if the interval is shorter than the connection's `min_rtt`: such an acknowledgement
-    /// is compressed or spurious.
+    /// Ends an acknowledgement and returns the sample of the `newest` packet that was delivered. `None` if nothing was
+    /// delivered, or if the interval is shorter than the connection's `min_rtt`: such an acknowledgement is compressed
+    /// or spurious.
     #[inline]
     pub fn sample(&mut self, newest: Option<&SentState>, min_rtt: Option<Nanos>) -> Option<RateSample> {
         if self.app_limited_until < self.delivered {
@@ -163,7 +164,7 @@ impl RateSampler {
         })
     }
 
-    /// The sender has run out of data with `inflight` outstanding and room in cwnd.
+    /// The sender has run out of data with `inflight` outstanding and cwnd not full.
     #[inline]
     pub fn set_app_limited(&mut self, inflight: Bytes) {
         self.app_limited_until = (self.delivered + inflight).max(Bytes::new(1));
@@ -208,7 +209,7 @@ mod tests {
             self.sent.push_back(state);
         }
 
-        /// The oldest `n` packets are acknowledged at once.
+        /// Acknowledges the oldest `n` packets together.
         fn ack(&mut self, now: Nanos, n: usize, min_rtt: Nanos) -> Option<RateSample> {
             self.sampler.on_cumulative(PACKET * n as u64, PACKET);
             let mut newest = None;
@@ -219,12 +220,12 @@ mod tests {
         }
     }
 
-    /// Packets behind a hole count when their duplicates arrive, and not again when it is filled.
+    /// Packets behind a hole count when their duplicate acknowledgements arrive, and not again when the hole is filled.
     #[test]
     fn sampler_duplicates_count_once() {
-        // One packet per ms over 10 ms for 40 ms; the one sent at 20 ms is lost. Those behind it are reported
-        // by duplicates from 31 ms on; its copy, sent at 33 ms, is acknowledged at 43 ms with all that has
-        // arrived: sent up to 33 ms.
+        // One packet per ms is sent for 40 ms, with an RTT of 10 ms; the packet sent at 20 ms is lost. Duplicate
+        // acknowledgements report the packets behind it from 31 ms on. Its retransmission, sent at 33 ms, is
+        // acknowledged at 43 ms together with all packets sent up to 33 ms.
         let mut pipe = Pipe::default();
         let mut after = None;
         for t in 0..50 {
@@ -240,9 +241,9 @@ mod tests {
                 pipe.send(ms(t));
             }
         }
-        // The newest of them left at 33 ms, when 20 packets were acknowledged and three reported. Since then
-        // nine more were reported, and the acknowledgement adds the two that no duplicate reported. The send
-        // phase lasts from 19 ms, when the last packet acknowledged before the hole left, to 33 ms.
+        // The newest of these packets was sent at 33 ms, when 20 packets had been acknowledged and duplicates had
+        // reported three. Duplicates have since reported nine more, and the acknowledgement adds the two that no
+        // duplicate reported. The send phase lasts from 19 ms, when the last packet before the hole was sent, to 33 ms.
         let sample = after.unwrap();
         assert_eq!((sample.delivered, sample.interval), (PACKET * 11, ms(14)));
         assert_eq!(pipe.sampler.delivered(), PACKET * 40);
@@ -256,7 +257,8 @@ mod tests {
         for t in 0..100 {
             if t >= 10 {
                 let sample = pipe.ack(ms(t), 1, ms(10)).unwrap();
-                // No acknowledgement precedes the first flight, so its samples start from the first packet.
+                // No acknowledgement precedes the first flight, so the samples of this flight start from its first
+                // packet.
                 let delivered = if t < 20 { t - 9 } else { 10 };
                 assert_eq!(sample.delivered, PACKET * delivered, "at {t} ms");
                 assert_eq!(sample.tx_in_flight, PACKET * (t - 9).min(10));
@@ -276,8 +278,8 @@ mod tests {
     /// Compressed acknowledgements do not overstate the rate.
     #[test]
     fn sampler_compressed_acks_do_not_overstate_rate() {
-        // One packet per ms. Ten are acknowledged within a tenth of a millisecond, and the next twenty likewise
-        // 12 ms later. The acknowledgement phase alone would give 20 packets in 12 ms.
+        // One packet per ms is sent, except from 20 to 30 ms. Ten packets are acknowledged within 0.1 ms, and the next
+        // twenty within 0.2 ms, 12 ms later. The acknowledgement phase alone would give 20 packets in 12 ms.
         let line = Rate::from_bytes_per_sec(1_000_000);
         let mut pipe = Pipe::default();
         for t in 0..20 {
@@ -294,7 +296,8 @@ mod tests {
             let sample = pipe.ack(ms(42) + Nanos::from_micros(10 * n), 1, ms(2)).unwrap();
             assert!(sample.rate <= line, "{n}: {:?} over {:?}", sample.delivered, sample.interval);
             if n == 19 {
-                // This packet left at 40 ms; packet 9, the last one acknowledged before that, left at 9 ms.
+                // The newest packet was sent at 40 ms. The last packet acknowledged before that was packet 9, sent at 9
+                // ms.
                 assert_eq!((sample.delivered, sample.interval), (PACKET * 20, ms(31)));
             }
         }
@@ -303,7 +306,7 @@ mod tests {
     /// A burst of sends does not overstate the rate.
     #[test]
     fn sampler_send_burst_does_not_overstate_rate() {
-        // Ten packets leave at once and are acknowledged one per ms from 10 ms on: the acknowledgement phase is
+        // Ten packets are sent back to back and acknowledged one per ms from 10 ms on, so the acknowledgement phase is
         // the longer one.
         let mut pipe = Pipe::default();
         for _ in 0..10 {
@@ -315,7 +318,7 @@ mod tests {
         }
     }
 
-    /// One acknowledgement of many packets gives the sample of the newest.
+    /// One acknowledgement of many packets gives the sample of the newest packet.
     #[test]
     fn sampler_ack_of_many_packets_samples_the_newest() {
         let mut pipe = Pipe::default();
@@ -328,7 +331,7 @@ mod tests {
         assert_eq!(sample.rate, Rate::from_bytes_per_sec(150_000));
     }
 
-    /// Application-limited marking lasts until the data then in flight is delivered.
+    /// The application-limited mark lasts until the data in flight when it was set is delivered.
     #[test]
     fn sampler_app_limited_lasts_until_flight_is_delivered() {
         let mut pipe = Pipe::default();
@@ -379,7 +382,7 @@ mod tests {
         assert_eq!((sample.delivered, sample.interval), (PACKET, ms(10)));
     }
 
-    /// A sample counts the losses since its packet left.
+    /// A sample counts the losses since its packet was sent.
     #[test]
     fn sampler_reports_losses_since_the_packet_left() {
         let mut pipe = Pipe::default();

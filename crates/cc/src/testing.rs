@@ -25,7 +25,7 @@ pub trait Build: Scheme {
 
 impl<S: Scheme> Build for S {}
 
-/// A connection with segments of `mss` bytes and an initial window of ten of them.
+/// A connection with segments of `mss` bytes and an initial window of ten segments.
 pub fn setup(info: &'static Info, mss: u64, overrides: &[(&str, f64)]) -> Setup {
     let mut params = Params::defaults(info.params);
     for (name, value) in overrides {
@@ -40,7 +40,7 @@ pub fn setup(info: &'static Info, mss: u64, overrides: &[(&str, f64)]) -> Setup 
     }
 }
 
-/// `acked` bytes are acknowledged at time zero, in the open phase, with the window as the limit.
+/// `acked` bytes are acknowledged at time zero, in the open phase, with cwnd as the limit.
 pub fn ack(acked: u64) -> Ack {
     let acked = Bytes::new(acked);
     Ack {
@@ -72,7 +72,7 @@ pub fn entered(cause: CongestionCause, flight: u64) -> RecoveryEntered {
     RecoveryEntered { cause, flight_size, inflight, ..RecoveryEntered::default() }
 }
 
-/// A packet is declared lost, the last one of so many bytes.
+/// A packet is declared lost; with it, `total` bytes have been lost.
 pub fn lost(now: Nanos, total: Bytes) -> Lost {
     let bytes = Bytes::new(MSS);
     Lost { now, bytes, sent_at: now, tx_in_flight: bytes, lost_total: total, ..Lost::default() }

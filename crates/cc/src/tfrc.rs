@@ -15,13 +15,13 @@ use libm::sqrt;
 use crate::window_pacing::LEAST_RTT;
 use crate::{Bytes, Nanos, Rate};
 
-/// Minimum time that a sender waits for a report. RFC 4342 section 5 requires at least four round trips. If
-/// these take only microseconds, hosts need longer to wake up, and a report that is merely late would halve
-/// the rate. Linux therefore waited at least 100 ms (IP_DCCP_CCID3_RTO, commit 8a508ac26e72), and later TCP's
+/// Minimum time that a sender waits for a report. RFC 4342 section 5 requires at least four round trips. If four round
+/// trips take only microseconds, hosts need longer to wake up, and a report that is merely delayed would halve the
+/// rate. Linux therefore waited at least 100 ms (IP_DCCP_CCID3_RTO, commit 8a508ac26e72), and later at least TCP's
 /// minimum RTO.
 pub const LEAST_NO_FEEDBACK: Nanos = Nanos::from_millis(100);
 
-/// Halvings of the interval that contains p, enough to exhaust a float's precision.
+/// Bisection steps for p, enough to exhaust a float's precision.
 const HALVINGS: u32 = 64;
 
 /// f(p): mean number of round trips per segment.
@@ -71,7 +71,7 @@ mod tests {
     /// The short form of the equation equals the form that RFC 5348 prints.
     #[test]
     fn tfrc_throughput_equals_equation_of_rfc_5348() {
-        // With t_RTO and b written out, as section 3.1 prints it.
+        // The equation with t_RTO and b written out, as section 3.1 prints it.
         let (s, r, b) = (1_460.0, 0.1, 1.0);
         for p in [1e-6, 1e-4, 0.01, 0.1, 0.5, 1.0] {
             let t_rto = 4.0 * r;
@@ -87,7 +87,7 @@ mod tests {
         assert_eq!(throughput(SEGMENT, RTT, f64::NAN), Rate::MAX);
     }
 
-    /// The throughput at the loss event rate of a rate is that rate.
+    /// `throughput` of `loss_event_rate` of a rate returns that rate.
     #[test]
     fn tfrc_inverse_of_equation_returns_the_rate() {
         let mut rate = 200_u64;

@@ -2,15 +2,15 @@
 
 use crate::{Bytes, Nanos, Param, Rate, Setup};
 
-/// In slow start cwnd doubles within a round trip, so the rate must be twice as high.
+/// In slow start cwnd doubles within a round trip, so the pacing rate must be twice cwnd / srtt.
 const SLOW_START_RATIO: f64 = 2.0;
 /// In avoidance a little headroom makes cwnd the limit, not the pacing rate.
 const AVOIDANCE_RATIO: f64 = 1.2;
 
-/// Minimum RTT: shorter ones cannot be measured. Linux also counts in microseconds.
+/// Minimum RTT: shorter RTTs cannot be measured. Linux also counts RTTs in microseconds.
 pub(crate) const LEAST_RTT: Nanos = Nanos::from_micros(1);
 
-/// The parameter that enables pacing; schemes list it among theirs.
+/// The parameter that enables pacing; schemes include it in their parameter lists.
 pub(crate) const PACED: Param =
     Param::flag("paced", false, "pace at 2 cwnd / srtt in slow start and 1.2 cwnd / srtt after it, as Linux");
 
@@ -42,19 +42,19 @@ impl WindowPacing {
     #[inline]
     pub fn rate(&self, window: Bytes, ssthresh: Bytes) -> Option<Rate> {
         let srtt = self.srtt.filter(|_| self.on)?;
-        // Linux leaves the slow-start ratio half way to the threshold, so the last doubling does not
+        // Linux leaves the slow-start ratio when cwnd reaches half of ssthresh, so that the last doubling does not
         // overshoot.
         let ratio = if window < ssthresh / 2 { SLOW_START_RATIO } else { AVOIDANCE_RATIO };
         Some(window.mul_f64(ratio).per(srtt.max(LEAST_RTT)).max(Rate::from_bytes_per_sec(1)))
     }
 }
 
-/// Data that offload may hold back four times (Linux `hystart_ack_delay`).
+/// Data that offload may delay: four packets of 64 KiB (Linux `hystart_ack_delay`).
 const OFFLOAD: Bytes = Bytes::new(4 * 65_536);
 
 impl WindowPacing {
-    /// How much longer than half an RTT offload may make a train of acknowledgements in slow start: four
-    /// packets of 64 KiB at the pacing rate, at most 1 ms (Linux `hystart_ack_delay`).
+    /// The delay that offload may add to a train of acknowledgements in slow start: the time of four packets of 64 KiB
+    /// at the pacing rate, at most 1 ms (Linux `hystart_ack_delay`).
     #[inline]
     pub fn ack_delay(&self, cwnd: Bytes, srtt: Option<Nanos>) -> Nanos {
         let Some(srtt) = srtt else { return Nanos::ZERO };

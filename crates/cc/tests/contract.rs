@@ -7,7 +7,8 @@ use narrows_cc::schemes::{ALL, Entry, find};
 use narrows_cc::{Bytes, Feedback, Nanos, Params, Provenance, RecoveryStyle, Value};
 use proptest::prelude::*;
 
-/// For any events: a window of at least a segment, positive rates, finite values below the limits.
+/// Checks for any events that cwnd is at least a segment, rates are positive, and values are finite and below the
+/// limits.
 fn check(entry: &Entry, conditions: &Conditions, steps: &[Step]) {
     let name = entry.info.name;
     let mss = Bytes::new(conditions.mss);
@@ -44,10 +45,10 @@ fn run(entry: &Entry, params: &Params, conditions: Conditions, ops: &[Op]) -> Ve
     model.steps
 }
 
-/// Each case tries a share of the parameter sets, which are many hundreds in total.
+/// Each case tries one of this many shares of the parameter sets, of which there are many hundreds.
 const SHARES: usize = 4;
 
-/// The defaults, each parameter alone at either end of its range, and all of them together.
+/// The defaults, each parameter alone at either end of its range, all at their minimum, and all at their maximum.
 fn extreme_params(entry: &Entry) -> Vec<Params> {
     let defaults = Params::defaults(entry.info.params);
     let (mut all_min, mut all_max) = (defaults.clone(), defaults.clone());
@@ -67,7 +68,7 @@ fn extreme_params(entry: &Entry) -> Vec<Params> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// Every scheme stays within bounds and repeats itself.
+    /// Every scheme stays within bounds and is deterministic.
     #[test]
     fn contract_every_scheme_is_bounded_and_deterministic(conditions in crate::model::conditions(), ops in crate::model::ops()) {
         for entry in ALL {
@@ -79,8 +80,8 @@ proptest! {
         }
     }
 
-    /// Loss-based schemes never grow by entering recovery, and leave room for one segment beside the data in
-    /// flight after a timeout (Linux `tcp_enter_loss`; the loss window of RFC 5681 if all is lost).
+    /// Loss-based schemes never raise cwnd on entering recovery. After a timeout they set cwnd to the data in flight
+    /// plus one segment (Linux `tcp_enter_loss`; the loss window of RFC 5681 if all data is lost).
     #[test]
     fn contract_loss_based_schemes_never_grow_on_recovery(
         conditions in crate::model::conditions(),
@@ -127,14 +128,14 @@ proptest! {
 /// The model of these tests reaches every event and phase.
 #[test]
 fn contract_model_reaches_every_event_and_phase() {
-    // Otherwise the properties above could hold only because nothing happened.
+    // Otherwise the properties above might hold only because some event never occurred.
     let conditions = Conditions { mss: 1_448, initial_window_segments: 10, rtt: Nanos::from_millis(20), seed: 1 };
     let ack = |lost, delivered, marked| Op::Ack { lost, delivered, late: 0, marked };
     let ops = [
         Op::Send(20),
         ack(0, 5, false),
         ack(1, 1, false),  // recovery entered
-        ack(0, 40, false), // and left
+        ack(0, 40, false), // recovery left
         Op::Send(20),
         ack(0, 1, true), // a mark: recovery entered
         Op::Spurious,

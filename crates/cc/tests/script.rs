@@ -5,7 +5,7 @@ use narrows_cc::{
     Scheme, Setup, SpuriousLoss, Timeout, Value, bbr_v1, bbr_v2_v3, record,
 };
 
-/// The core of a BBR scheme, to name its policy.
+/// Names the policy of a BBR core.
 pub trait Core {
     type Policy;
 }
@@ -18,7 +18,7 @@ impl<P: bbr_v2_v3::Policy> Core for bbr_v2_v3::BbrCore<P> {
     type Policy = P;
 }
 
-/// Maximum steps of a script until a state: a scheme that never reaches it fails.
+/// Maximum steps of a script towards a state: a scheme that has not reached the state by then fails.
 const PATIENCE: usize = 10_000;
 
 /// The shortest time between two acknowledgements.
@@ -34,7 +34,7 @@ pub struct Script<C> {
     pub lost: Bytes,
     /// Inflight after the next acknowledgement.
     pub inflight: Bytes,
-    /// Inflight when the acknowledged packet was sent, and losses since.
+    /// Inflight when the acknowledged packet was sent, and the bytes lost since then.
     pub tx_in_flight: Bytes,
     pub lost_since: Bytes,
     pub phase: Phase,
@@ -70,8 +70,8 @@ impl<C: Scheme> Script<C> {
         script
     }
 
-    /// An acknowledgement of `acked` segments, `after` the last one. To begin a round, it covers packets sent
-    /// after the last one.
+    /// An acknowledgement of `acked` segments that arrives `after` the last acknowledgement. If `round`, it begins a
+    /// round: it covers packets sent after the last acknowledgement.
     pub fn next(&mut self, after: Nanos, acked: u64, round: bool) -> Ack {
         self.now += after;
         let prior_delivered = if round { self.delivered } else { Bytes::ZERO };
@@ -106,8 +106,8 @@ impl<C: Scheme> Script<C> {
         })
     }
 
-    /// Declares the segment with this number lost. It was sent with `tx` in flight; `since` segments were
-    /// lost since then, including it.
+    /// Declares the segment with this number lost. The segment was sent with `tx` in flight; `since` segments were lost
+    /// since then, this one included.
     pub fn lose(&mut self, number: u64, tx: Bytes, since: u64) {
         self.lost += self.mss;
         self.newly_lost += self.mss;
@@ -124,7 +124,7 @@ impl<C: Scheme> Script<C> {
         }));
     }
 
-    /// Reports recovery, entered by an acknowledgement of `acked`.
+    /// Reports that an acknowledgement of `acked` bytes began recovery.
     pub fn report_recovery(&mut self, cause: CongestionCause, flight_size: Bytes, acked: Bytes) {
         self.phase = Phase::Recovery;
         let (now, inflight, delivered) = (self.now, self.inflight, self.delivered);
@@ -147,7 +147,8 @@ impl<C: Scheme> Script<C> {
         self.cc.on_timeout(&event);
     }
 
-    /// Reports that the reduction of the current phase was unnecessary; the caller may leave the phase.
+    /// Reports that the reduction of the current phase was unnecessary; the phase itself stays unless the caller
+    /// changes it.
     pub fn report_spurious_loss(&mut self) {
         let (now, inflight, delivered, phase) = (self.now, self.inflight, self.delivered, self.phase);
         self.cc.on_spurious_loss(&record!(SpuriousLoss { now, inflight, delivered, phase }));
@@ -163,7 +164,7 @@ impl<C: Scheme> Script<C> {
     /// Repeats `step` until `done` holds; returns the number of steps.
     ///
     /// # Panics
-    /// After [`PATIENCE`] steps, with the state then.
+    /// After [`PATIENCE`] steps; the message names the state.
     #[track_caller]
     pub fn repeat_until(&mut self, done: impl Fn(&Self) -> bool, mut step: impl FnMut(&mut Self)) -> usize {
         for steps in 0..PATIENCE {

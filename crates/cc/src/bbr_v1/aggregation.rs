@@ -1,8 +1,7 @@
 //! ACK aggregation: the excess of acknowledged over expected data (Linux `tcp_bbr.c`).
 //!
-//! If a link or receiver bunches acknowledgements, a cwnd of gain x BDP is used up before the next bunch. The
-//! estimator measures the excess over bandwidth x time in epochs; its maximum over 5 to 10 round trips is
-//! added to cwnd.
+//! If a link or receiver bunches acknowledgements, a cwnd of gain x BDP is used up before the next bunch. The estimator
+//! measures the excess over bandwidth x time in epochs; the maximum excess over 5 to 10 round trips is added to cwnd.
 
 use crate::{Bytes, Nanos, Rate};
 
@@ -21,7 +20,7 @@ pub struct Epoch {
 }
 
 impl Epoch {
-    /// A new epoch begins with nothing acknowledged.
+    /// Begins a new epoch with nothing acknowledged.
     pub fn restart(&mut self, now: Nanos) {
         self.since = now;
         self.acked = Bytes::ZERO;
@@ -57,7 +56,7 @@ impl Aggregation {
         self.slots[0].max(self.slots[1])
     }
 
-    /// A new epoch begins with nothing acknowledged.
+    /// Begins a new epoch with nothing acknowledged.
     pub fn restart(&mut self, now: Nanos) {
         self.epoch.restart(now);
     }
@@ -73,8 +72,8 @@ impl Aggregation {
         }
     }
 
-    /// Adds `acked` bytes at `now`, at bandwidth `bw`. The excess counts up to `window`. An epoch ends once
-    /// `limit` bytes were acknowledged in it.
+    /// Adds `acked` bytes at `now`, at bandwidth `bw`. The excess is capped at `window`. An epoch ends once `limit`
+    /// bytes were acknowledged in it.
     #[inline]
     pub fn sample(&mut self, now: Nanos, acked: Bytes, bw: Rate, window: Bytes, limit: Bytes) {
         let extra = self.epoch.excess(now, acked, bw, limit).min(window);

@@ -23,14 +23,14 @@ pub struct BbrCore<P> {
 impl<P: Policy> BbrCore<P> {
     common_core!();
 
-    /// Changes the state; nothing else does.
+    /// Changes the state; every transition goes through here.
     fn transition(&mut self, to: State) {
         debug_assert!(self.model.state.may_become(to), "{:?} may not become {to:?}", self.model.state);
         self.policy.on_transition(to, &self.model);
         self.model.state = to;
     }
 
-    /// Enters ProbeBW at a random phase other than the draining one, so that flows do not probe in step.
+    /// Enters ProbeBW at a random phase other than the draining one, so that flows do not probe in synchrony.
     fn enter_probe_bw(&mut self) {
         let last = CYCLE_PHASES - 1;
         let drawn = self.model.random.below(u64::from(last)) as u8;
@@ -38,8 +38,8 @@ impl<P: Policy> BbrCore<P> {
         self.transition(State::ProbeBw { phase, since: self.model.delivered_at });
     }
 
-    /// Step 1: rounds, the policer estimator and the bandwidth filter. Returns whether the sample was
-    /// application-limited, if there was one.
+    /// Step 1: rounds, the policer estimator and the bandwidth filter. Returns whether the rate sample was
+    /// application-limited, or `None` without a sample.
     #[inline]
     fn update_bandwidth(&mut self, ack: &Ack) -> Option<bool> {
         let model = &mut self.model;
@@ -143,7 +143,7 @@ impl<P: Policy> BbrCore<P> {
         let allowed = !self.model.settings.probe_rtt_duration.is_zero() && !self.model.idle_restart;
         if expired && allowed && !probing {
             self.transition(State::ProbeRtt(ProbeRtt::ENTRY));
-            // Saved in the new state, as in Linux: an older, larger cwnd is kept.
+            // cwnd is saved in the new state, as in Linux, so that an older, larger saved cwnd is kept.
             self.model.save_cwnd();
             self.model.probe_rtt_limited = Some((ack.delivered, ack.delivered));
         }
@@ -173,7 +173,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 7: the pacing rate. Until the pipe is full it only rises.
+    /// Step 7: the pacing rate. Until the pipe is full, the rate only rises.
     #[inline]
     fn set_pacing_rate(&mut self, srtt: Option<Nanos>, gain: f64) {
         let model = &mut self.model;
@@ -200,7 +200,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// cwnd moved towards its target, by at most the data delivered.
+    /// Returns cwnd moved towards its target, by at most the data delivered.
     #[inline]
     fn grow(&self, window: Bytes, ack: &Ack) -> Bytes {
         let model = &self.model;
@@ -217,7 +217,7 @@ impl<P: Policy> BbrCore<P> {
         window.max(model.settings.min_window)
     }
 
-    /// cwnd after loss and recovery, and whether it is final (no growth follows).
+    /// Returns cwnd after loss and recovery, and whether this cwnd is final (no growth follows).
     #[inline]
     fn recover_or_restore(&mut self, ack: &Ack) -> (Bytes, bool) {
         let model = &mut self.model;
@@ -251,8 +251,8 @@ impl<P: Policy> BbrCore<P> {
     }
 }
 
-/// Whether the receiver may have delayed this acknowledgement: it covers one packet below full size, with no
-/// other in flight. Such an RTT sample must not replace an expired minimum.
+/// Whether the receiver may have delayed this acknowledgement: it covers one packet below full size, with no other
+/// packet in flight. The RTT sample of such an acknowledgement must not replace an expired minimum.
 fn may_be_delayed(ack: &Ack, mss: Bytes) -> bool {
     let lone = ack.rate.is_some_and(|sample| sample.delivered == ack.acked);
     lone && ack.acked < mss
@@ -344,7 +344,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
 
     fn on_timeout(&mut self, event: &Timeout) {
         let model = &mut self.model;
-        // In recovery cwnd has been saved already; in a series of timeouts the larger one is kept.
+        // In recovery cwnd has been saved already; in a series of timeouts the largest cwnd is kept.
         if model.phase != Phase::Recovery {
             model.save_cwnd();
         }
@@ -372,7 +372,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         model.idle_restart = true;
         model.aggregation.restart(event.now);
         match model.state {
-            // The pipe is empty: pacing at the bandwidth fills it, and more would only queue.
+            // The pipe is empty: pacing at the bandwidth fills it, and a higher rate would only build a queue.
             State::ProbeBw { .. } => self.set_pacing_rate(None, 1.0),
             State::ProbeRtt(ProbeRtt { until: Some(end), .. }) => self.leave_probe_rtt(event.now, end),
             _ => {}

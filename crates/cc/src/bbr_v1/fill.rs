@@ -2,8 +2,8 @@
 
 use crate::Nanos;
 
-/// The share of the buffer in use: the queueing delay over the maximum queueing delay of the connection. A
-/// flow that has never seen a full buffer takes its longest queue for one.
+/// The share of the buffer in use: the queueing delay over the maximum queueing delay of the connection. If the flow
+/// has never filled the buffer, its longest queue so far counts as a full buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BufferFill {
     max_rtt: Nanos,

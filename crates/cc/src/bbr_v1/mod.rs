@@ -1,16 +1,16 @@
 //! The core of BBR v1, with hooks where its published variants differ.
 //!
-//! [`BbrCore`] performs the steps of one ACK in the order of Linux `tcp_bbr.c`. [`Model`] is its state,
-//! read-only to others. A [`Policy`] defines a variant's differences. All its methods have defaults, which
-//! are BBR v1; with neutral parameters a variant is BBR v1 event for event.
+//! [`BbrCore`] performs the steps of one ACK in the order of Linux `tcp_bbr.c`. [`Model`] is the core's state,
+//! read-only for other code. A [`Policy`] defines a variant's differences. The default methods of a policy implement
+//! BBR v1; with neutral parameters a variant behaves as BBR v1, event for event.
 //!
-//! A variant is one file in `schemes/`: the module documentation, and
+//! A variant is one file in `schemes/` with module documentation and code such as:
 //!
 //! ```
 //! use narrows_cc::bbr_v1::{BbrCore, Model, Policy};
 //! use narrows_cc::{Provenance, Info, Param, RecoveryStyle, Setup, bbr_params, record};
 //!
-//! /// BBR that probes with a gain of its own.
+//! /// BBR that probes with a different gain.
 //! pub type Gentle = BbrCore<GentleProbe>;
 //!
 //! /// Differences from BBR v1.
@@ -23,7 +23,7 @@
 //!     const INFO: Info = record!(Info {
 //!         provenance: Provenance::Tool,
 //!         recovery: RecoveryStyle::Own,
-//!         // A parameter replaces BBR v1's of the same name; here the aggregation term is off by default.
+//!         // A parameter replaces the one of BBR v1 with the same name; here the aggregation term is off by default.
 //!         params: bbr_params![
 //!             Param::ratio("gentle_gain", 1.1, (1.0, 2.0), "pacing gain while probing"),
 //!             Param::flag("extra_acked", false, "cwnd term for aggregated ACKs"),

@@ -14,7 +14,7 @@ const QUANTUM_SHIFT: u64 = 1 << 10;
 /// … up to one offloaded packet, 64 kB.
 const QUANTUM_BYTES: u64 = 65_535;
 
-/// The state of a BBR flow. Policies read it; only [`BbrCore`](super::BbrCore) changes it.
+/// The state of a BBR flow. Policies read this state; only [`BbrCore`](super::BbrCore) changes it.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub(super) flow: FlowState,
@@ -61,7 +61,7 @@ impl Model {
     pub fn max_bw(&self) -> Rate {
         self.bw.get()
     }
-    /// The bandwidth estimate: the long-term rate behind a policer, else [`Model::max_bw`].
+    /// The bandwidth estimate: the long-term rate behind a policer, otherwise [`Model::max_bw`].
     #[inline]
     pub fn bw(&self) -> Rate {
         match self.policer.rate() {
@@ -69,7 +69,7 @@ impl Model {
             None => self.bw.get(),
         }
     }
-    /// The long-term rate, while it is used.
+    /// The long-term rate, while BBR uses it.
     #[inline]
     pub fn policed(&self) -> Option<Rate> {
         self.policer.rate()
@@ -113,14 +113,14 @@ impl Model {
             Bytes::ZERO
         }
     }
-    /// The send quantum: data of 2^-10 s, or the fixed number of segments.
+    /// The send quantum: the data sent in 2^-10 s, or the fixed number of segments.
     #[inline]
     pub fn send_quantum(&self) -> Bytes {
         self.settings.mss * self.quantum_segments
     }
-    /// The most data to send back to back: the send quantum if it is fixed, or one segment. Otherwise the
-    /// transport's rule decides, which is the same except at RTTs of a few milliseconds (Linux
-    /// `tcp_tso_autosize`; BBR sets its minimum).
+    /// The most data to send back to back: the send quantum if it is fixed, or one segment. Otherwise the transport's
+    /// rule decides, which gives the same amount except at RTTs of a few milliseconds (Linux `tcp_tso_autosize`, whose
+    /// minimum BBR sets).
     #[inline]
     pub fn burst(&self) -> Bytes {
         if self.settings.quantum.is_some() || self.quantum_segments == 1 {

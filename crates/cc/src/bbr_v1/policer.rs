@@ -1,19 +1,18 @@
 //! The long-term bandwidth estimator, which detects token-bucket policers (Linux `tcp_bbr.c`; Flach et al.,
 //! SIGCOMM 2016).
 //!
-//! A policer lets a burst pass and then drops everything above its rate. Two intervals in a row with heavy
-//! loss and the same goodput indicate one. BBR then uses that goodput as its bandwidth for some time, without
-//! probing.
+//! A policer lets a burst pass and then drops everything above its rate. Two consecutive intervals with heavy loss and
+//! the same goodput indicate a policer. BBR then uses that goodput as its bandwidth for some time, without probing.
 
 use crate::{Bytes, Nanos, Rate};
 
 /// Minimum length of an interval in round trips.
 const INTERVAL_ROUNDS: u32 = 4;
-/// A longer interval, in round trips, is abandoned.
+/// Maximum length of an interval in round trips; a longer interval is abandoned.
 const INTERVAL_ROUNDS_MAX: u32 = 4 * INTERVAL_ROUNDS;
 /// Minimum ratio of lost to delivered data for an interval to count: 50/256, about 20 %.
 const LOSS: (u64, u64) = (50, 256);
-/// Two intervals agree if their rates differ by at most this part of the first …
+/// Two intervals agree if their rates differ by at most the first rate divided by this number …
 const AGREE_PART: u64 = 8;
 /// … or by no more than 4 kbit/s.
 const AGREE_RATE: Rate = Rate::from_bits_per_sec(4_000);
@@ -52,7 +51,7 @@ pub struct Policer {
 }
 
 impl Policer {
-    /// The rate of the policer, while it is being used.
+    /// The rate of the policer, while BBR uses this rate.
     #[inline]
     pub fn rate(&self) -> Option<Rate> {
         if self.in_use { Some(self.rate) } else { None }
@@ -94,7 +93,7 @@ impl Policer {
         if self.rounds > INTERVAL_ROUNDS_MAX {
             return self.reset(e);
         }
-        // An interval ends with a loss, when the bucket is empty again.
+        // An interval ends with a loss, which shows that the bucket is empty again.
         if !e.newly_lost {
             return;
         }

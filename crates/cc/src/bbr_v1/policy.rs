@@ -12,23 +12,23 @@ const QUANTA: u64 = 3;
 pub struct RecoveryEntry {
     /// The new cwnd.
     pub cwnd: Bytes,
-    /// Begins a round trip. [`Policy::conserve`] sets cwnd until it ends, or recovery does.
+    /// Whether a round trip begins in which [`Policy::conserve`] sets cwnd, until the round trip or recovery ends.
     pub conserve: bool,
 }
 
-/// A variant of BBR. Defaults are BBR v1; every method may be overridden alone.
+/// A variant of BBR. The default methods implement BBR v1; each may be overridden separately.
 ///
 /// At each acknowledgement the core calls [`Policy::observe`] once, after it has updated the bandwidth filter
 /// and before any decision, then the other methods as needed.
 pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     /// Static description of the scheme.
     const INFO: Info;
-    /// The feedback it expects from a receiver of datagrams.
+    /// The feedback that the scheme expects from a receiver of datagrams.
     const FEEDBACK: Feedback = Feedback::Packets;
     /// Values that the parameter `literal` sets, where the paper prints values other than the defaults.
     const PRINTED: &'static [(&'static str, f64)] = &[];
 
-    /// The variant's own state at the start of a connection.
+    /// Creates the variant's state at the start of a connection.
     fn new(setup: &Setup) -> Self;
 
     /// An acknowledgement arrived. `Model::round_start` is current; min_rtt does not include this sample
@@ -36,7 +36,7 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     #[inline]
     fn observe(&mut self, _ack: &Ack, _model: &Model) {}
 
-    /// A packet left.
+    /// A packet was sent.
     #[inline]
     fn on_sent(&mut self, _sent: &Sent, _model: &Model) {}
 
@@ -44,11 +44,12 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     #[inline]
     fn on_receiver_feedback(&mut self, _report: &ReceiverFeedback, _model: &Model) {}
 
-    /// The state changes to `to`; [`Model::state`] is still the old one. Each phase of ProbeBW is a state.
+    /// The state changes to `to`; [`Model::state`] still returns the old state. Each phase of ProbeBW is a separate
+    /// state.
     #[inline]
     fn on_transition(&mut self, _to: State, _model: &Model) {}
 
-    /// min_rtt has expired; the model still has the old one.
+    /// min_rtt has expired; the model still has the old value.
     #[inline]
     fn on_min_rtt_expired(&mut self, _model: &Model) {}
 
@@ -82,10 +83,10 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
         self.standard_phase_done(since, ack, model)
     }
 
-    /// The end of a phase in BBR v1. Not meant to be overridden.
+    /// Whether a phase of ProbeBW is over in BBR v1. Not meant to be overridden.
     ///
-    /// A phase lasts one min_rtt. A gain above 1 continues until inflight has reached it or packets are lost.
-    /// A gain below 1 ends early when inflight has fallen to the BDP.
+    /// A phase lasts one min_rtt. A phase with a gain above 1 lasts longer, until inflight has reached gain x BDP or
+    /// packets are lost. A phase with a gain below 1 ends early when inflight has fallen to the BDP.
     #[inline]
     fn standard_phase_done(&self, since: Nanos, ack: &Ack, model: &Model) -> bool {
         let full_length = model.lasted_min_rtt(since);
@@ -165,7 +166,7 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
         window.max(model.prior_cwnd())
     }
 
-    /// The variant's own telemetry.
+    /// Reports the variant's telemetry.
     fn telemetry(&self, _sink: Telemetry<'_>) {}
 }
 
@@ -188,7 +189,8 @@ impl Model {
         Bytes::new(segments * mss)
     }
 
-    /// The inflight of `gain` BDPs at the maximum delivery rate. Drain and the phases of ProbeBW end by it.
+    /// The inflight of `gain` BDPs at the maximum delivery rate, with which Drain and the phases of ProbeBW compare
+    /// inflight to decide whether they are over.
     #[inline]
     pub fn inflight_at<P: Policy>(&self, policy: &P, gain: f64) -> Bytes {
         self.target(policy, policy.bandwidth(self.max_bw(), self), gain, Bytes::ZERO)

@@ -100,8 +100,8 @@ impl Settings {
     }
 }
 
-/// The parameter list of a BBR variant: BBR v1's, except for the names after `without`, plus its own, which
-/// replace those of the same name.
+/// The parameter list of a BBR variant: BBR v1's list, except for the names after `without`, plus the variant's
+/// parameters, which replace those of BBR v1 with the same name.
 #[macro_export]
 macro_rules! bbr_params {
     (without $($gone:literal),+; $($param:expr),* $(,)?) => {

@@ -1,4 +1,4 @@
-//! The states of BBR and the edges between them.
+//! The states of BBR and the transitions between them.
 
 use crate::Nanos;
 use crate::bbr_common::ProbeRtt;
@@ -7,7 +7,7 @@ use crate::bbr_common::ProbeRtt;
 pub const CYCLE_PHASES: u8 = 8;
 /// The phase that probes for more bandwidth.
 pub const PHASE_UP: u8 = 0;
-/// The phase that drains what the probe queued.
+/// The phase that drains the queue built by the probe.
 pub const PHASE_DOWN: u8 = 1;
 
 /// The state of BBR.
@@ -17,19 +17,19 @@ pub enum State {
     Startup,
     /// Draining the queue that Startup built.
     Drain,
-    /// Cycling around the bandwidth.
+    /// Cycling the pacing rate around the bandwidth.
     ProbeBw {
         /// 0: up, 1: down, 2 to 7: cruise.
         phase: u8,
         /// When this phase began.
         since: Nanos,
     },
-    /// Emptying the pipe to see the propagation delay.
+    /// Emptying the pipe to measure the propagation delay.
     ProbeRtt(ProbeRtt),
 }
 
 impl State {
-    /// Its name in traces.
+    /// The name in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Startup => "startup",

@@ -7,7 +7,7 @@ use super::state::{State, Undo};
 use crate::{Ack, Bytes, Lost, Nanos, Phase, Rate, RateSample};
 
 impl<P: Policy> BbrCore<P> {
-    /// UpdateLatestDeliverySignals.
+    /// Implements UpdateLatestDeliverySignals of the draft.
     #[inline]
     pub(super) fn update_latest(&mut self, ack: &Ack, sample: &RateSample) {
         let model = &mut self.model;
@@ -26,7 +26,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// AdvanceLatestDeliverySignals.
+    /// Implements AdvanceLatestDeliverySignals of the draft.
     #[inline]
     pub(super) fn advance_latest(&mut self, sample: &RateSample) {
         let model = &mut self.model;
@@ -99,7 +99,7 @@ impl<P: Policy> BbrCore<P> {
         model.bw_short = model.bw_short.min(marked_bw).max(Rate::from_bytes_per_sec(1));
     }
 
-    /// HandleLostPacket.
+    /// Implements HandleLostPacket of the draft.
     pub(super) fn note_loss(&mut self, lost: &Lost) {
         let model = &mut self.model;
         if !Self::V2 {
@@ -131,7 +131,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// HandleInflightTooHigh: a probe with `inflight` in flight had too many losses or marks. Once per probe.
+    /// HandleInflightTooHigh: a probe with `inflight` in flight had too many losses or marks. Called once per probe.
     pub(super) fn handle_too_high(&mut self, now: Nanos, inflight: Bytes, limited: bool) {
         let model = &mut self.model;
         model.probe_too_high = true;
@@ -167,7 +167,7 @@ impl<P: Policy> BbrCore<P> {
         model.has_saved = true;
     }
 
-    /// HandleSpuriousLossDetection.
+    /// Implements HandleSpuriousLossDetection of the draft.
     pub(super) fn undo(&mut self, now: Nanos) {
         let model = &mut self.model;
         model.restore_window();

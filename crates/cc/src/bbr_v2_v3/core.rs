@@ -17,7 +17,7 @@ pub struct BbrCore<P> {
     pub(super) policy: P,
 }
 
-/// The rate sample of an acknowledgement without one.
+/// The rate sample that stands in for an acknowledgement without one.
 const NO_SAMPLE: RateSample = RateSample {
     rate: Rate::ZERO,
     delivered: Bytes::ZERO,
@@ -45,7 +45,7 @@ impl<P: Policy> BbrCore<P> {
 
     common_core!();
 
-    /// Changes the state; nothing else does.
+    /// Changes the state; every transition goes through here.
     pub(super) fn transition(&mut self, to: State) {
         debug_assert!(self.model.state.may_become(to), "{:?} may not become {to:?}", self.model.state);
         debug_assert!(
@@ -56,7 +56,7 @@ impl<P: Policy> BbrCore<P> {
         self.model.state = to;
     }
 
-    /// UpdateACKAggregation.
+    /// Implements UpdateACKAggregation of the draft.
     #[inline]
     fn update_aggregation(&mut self, ack: &Ack) {
         let model = &mut self.model;
@@ -68,7 +68,7 @@ impl<P: Policy> BbrCore<P> {
         model.extra_acked.update(window, model.round.count(), extra);
     }
 
-    /// SetCwnd.
+    /// Implements SetCwnd of the draft.
     #[inline]
     fn set_cwnd(&mut self, ack: &Ack) {
         let model = &mut self.model;
@@ -160,7 +160,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         if Self::V2 {
             model.full_bw.restart(Rate::ZERO);
             if !model.state.probes_bandwidth() {
-                // The bound must not start from the timeout's single segment.
+                // The short-term bound must not start from the timeout's cwnd of a single segment.
                 model.inflight_short = model.inflight_short.min(model.prior_cwnd);
             }
         }

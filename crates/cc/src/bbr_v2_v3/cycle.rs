@@ -10,7 +10,7 @@ use crate::{Ack, Bytes, Nanos, Phase, RateSample};
 const MOST_UP_ROUNDS: u32 = 30;
 
 impl<P: Policy> BbrCore<P> {
-    /// StartProbeBW_DOWN.
+    /// Implements StartProbeBW_DOWN of the draft.
     pub(super) fn start_down(&mut self, now: Nanos) {
         let model = &mut self.model;
         model.reset_congestion_signals();
@@ -22,7 +22,7 @@ impl<P: Policy> BbrCore<P> {
         self.transition(State::Down);
     }
 
-    /// StartProbeBW_CRUISE.
+    /// Implements StartProbeBW_CRUISE of the draft.
     pub(super) fn start_cruise(&mut self) {
         if Self::V2 && self.model.inflight_short != NO_BOUND {
             self.model.inflight_short = self.model.inflight_short.min(self.model.inflight_long);
@@ -30,7 +30,7 @@ impl<P: Policy> BbrCore<P> {
         self.transition(State::Cruise);
     }
 
-    /// StartProbeBW_REFILL. The probe that follows starts as if it had already grown for `up_rounds` rounds.
+    /// StartProbeBW_REFILL. The next probe starts as if it had already grown for `up_rounds` rounds.
     pub(super) fn start_refill(&mut self, up_rounds: u32) {
         let model = &mut self.model;
         model.reset_short_term();
@@ -43,7 +43,7 @@ impl<P: Policy> BbrCore<P> {
         self.transition(State::Refill);
     }
 
-    /// StartProbeBW_UP.
+    /// Implements StartProbeBW_UP of the draft.
     fn start_up(&mut self, now: Nanos, sample: &RateSample) {
         let model = &mut self.model;
         model.probe_samples = true;
@@ -58,7 +58,7 @@ impl<P: Policy> BbrCore<P> {
         self.model.raise_slope();
     }
 
-    /// UpdateProbeBWCyclePhase.
+    /// Implements UpdateProbeBWCyclePhase of the draft.
     #[inline]
     pub(super) fn update_cycle(&mut self, ack: &Ack, sample: &RateSample) {
         if !self.model.full_bw_reached || self.adapt_long_term(ack, sample) {
@@ -78,12 +78,12 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// IsTimeToProbeBW.
+    /// Implements IsTimeToProbeBW of the draft.
     #[inline]
     fn probe_if_due(&mut self, ack: &Ack) -> bool {
         let model = &mut self.model;
         if model.settings.ecn && model.marks_have_ceased(ack) {
-            // With this slope the first round of the probe grows by about the intended share.
+            // With this slope the first round of the probe raises inflight_long by about the intended share.
             let wanted = model.inflight_long.mul_f64(model.settings.ecn_reprobe_gain);
             let segments = (wanted.as_u64() / model.settings.mss.as_u64()).max(1);
             self.start_refill(segments.ilog2().min(MOST_UP_ROUNDS));
@@ -122,7 +122,8 @@ impl<P: Policy> BbrCore<P> {
                             model.max_bw.advance();
                         }
                         if model.probe_precautionary && !model.probe_too_high {
-                            // The cautious probe reached inflight_long without harm: probe beyond it.
+                            // The cautious probe reached inflight_long and was not too high, so the next probe goes
+                            // beyond inflight_long.
                             self.start_refill(0);
                             return true;
                         }
@@ -156,7 +157,7 @@ impl<P: Policy> BbrCore<P> {
 }
 
 impl Model {
-    /// PickProbeWait.
+    /// Implements PickProbeWait of the draft.
     fn pick_probe_wait(&mut self) {
         let settings = &self.settings;
         self.rounds_since_probe = self.flow.random.below(settings.probe_rounds_random + 1);
@@ -170,7 +171,7 @@ impl Model {
         self.probe_up_per_inc = (self.cwnd / growth).max(self.settings.mss);
     }
 
-    /// ProbeInflightLongtermUpward: raises the bound only while inflight reaches it, which proves it safe.
+    /// ProbeInflightLongtermUpward: raises `inflight_long` only while inflight reaches it, which proves the bound safe.
     #[inline]
     fn probe_upward(&mut self, acked: Bytes, v2: bool) {
         if !self.cwnd_full || self.cwnd < self.inflight_long {
@@ -199,7 +200,7 @@ impl Model {
         since >= most || since >= self.target_inflight(v2).as_u64().div_ceil(self.settings.mss.as_u64())
     }
 
-    /// IsTimeToGoDown.
+    /// Implements IsTimeToGoDown of the draft.
     #[inline]
     fn is_time_to_go_down(&mut self, ack: &Ack, sample: &RateSample, v2: bool) -> bool {
         let inflight = if v2 { ack.inflight_before } else { self.inflight };
@@ -208,20 +209,20 @@ impl Model {
             return true;
         }
         if v2 {
-            // A queue of a quarter BDP, which takes a round trip to be measured.
+            // The probe ends at a queue of a quarter BDP, which takes a round trip to measure.
             let gain = self.settings.up_inflight_gain;
             let elapsed = self.min_rtt().is_some_and(|rtt| ack.now > self.cycle_at + rtt);
             return elapsed && inflight >= self.inflight_at(self.max_bw.get(), gain);
         }
         if self.cwnd_full && self.cwnd >= self.inflight_long {
-            // The bound limits the rate, so this is no plateau of the path.
+            // inflight_long limits the rate, so a plateau would not show that the path is full.
             self.full_bw.restart(sample.rate);
             return false;
         }
         self.full_bw.now
     }
 
-    /// IsTimeToCruise: there is headroom, and no queue.
+    /// IsTimeToCruise: inflight leaves headroom and no queue.
     #[inline]
     fn is_time_to_cruise(&self, ack: &Ack, v2: bool) -> bool {
         let inflight = if v2 { ack.inflight_before } else { self.inflight };

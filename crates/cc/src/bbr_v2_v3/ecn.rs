@@ -3,19 +3,19 @@
 use super::settings::Settings;
 use crate::{Bytes, Nanos};
 
-/// The estimator.
+/// The estimator of the share of marked deliveries.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Marks {
     alpha: f64,
     /// Bytes delivered in this round.
     delivered: Bytes,
-    /// Those of them with a mark.
+    /// Bytes delivered with a mark in this round.
     marked: Bytes,
-    /// The path was once short enough for marks to count; from then on they always count.
+    /// min_rtt was once short enough for marks to count; from then on marks always count.
     pub(super) eligible: bool,
     /// The last acknowledgement ended a round with at least the threshold share of marks.
     pub(super) high: bool,
-    /// Such rounds in a row.
+    /// Consecutive rounds with at least the threshold share of marks.
     high_rounds: u32,
     /// A mark arrived since the last response to losses and marks.
     pub(super) in_round: bool,
@@ -50,8 +50,8 @@ impl Marks {
         1.0 - self.alpha * factor
     }
 
-    /// Counts `acked` bytes delivered, `marked` of them with a mark. At the start of a round, returns whether
-    /// the previous one had at least the threshold share of marks.
+    /// Counts `acked` bytes delivered, `marked` of them with a mark. At the start of a round, returns whether the
+    /// previous round had at least the threshold share of marks.
     #[inline]
     pub fn on_ack(
         &mut self,

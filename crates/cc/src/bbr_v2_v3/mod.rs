@@ -1,16 +1,16 @@
 //! The common core of BBR v2 and v3, with hooks for their variants.
 //!
-//! [`BbrCore`] performs the steps of one ACK in the order of draft-ietf-ccwg-bbr-06, section 5.2.3. [`Model`]
-//! is its state, read-only to others. A [`Policy`] names the generation a variant starts from and defines its
-//! differences.
+//! [`BbrCore`] performs the steps of one ACK in the order of draft-ietf-ccwg-bbr-06, section 5.2.3. [`Model`] is the
+//! core's state, read-only for other code. A [`Policy`] names the generation that a variant starts from and defines the
+//! variant's differences.
 //!
-//! A variant is one file in `schemes/`: the module documentation, and
+//! A variant is one file in `schemes/` with module documentation and code such as:
 //!
 //! ```
 //! use narrows_cc::bbr_v2_v3::{BbrCore, Generation, Model, PARAMS, Policy};
 //! use narrows_cc::{Provenance, Info, Param, RecoveryStyle, Setup, merged_params, record};
 //!
-//! /// BBR v3 that drains with a gain of its own.
+//! /// BBR v3 that drains with a different gain.
 //! pub type Gentle = BbrCore<GentleDrain>;
 //!
 //! /// Differences from BBR v3.

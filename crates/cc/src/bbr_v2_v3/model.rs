@@ -14,7 +14,7 @@ pub(super) const NO_RATE_BOUND: Rate = Rate::MAX;
 /// A bound that is not set: the draft's infinity.
 pub(super) const NO_BOUND: Bytes = Bytes::MAX;
 
-/// Bounds as they were before a loss.
+/// The bounds from before a loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Saved {
     pub(super) bw_short: Rate,
@@ -22,7 +22,7 @@ pub(super) struct Saved {
     pub(super) inflight_long: Bytes,
 }
 
-/// The state of a flow of BBR v3 or v2. A policy reads it; only [`BbrCore`](super::BbrCore) changes it.
+/// The state of a flow of BBR v3 or v2. Policies read this state; only [`BbrCore`](super::BbrCore) changes it.
 #[derive(Clone, Debug)]
 pub struct Model {
     pub(super) flow: FlowState,
@@ -33,9 +33,9 @@ pub struct Model {
     // Rates.
     pub(super) max_bw: MaxBw,
     pub(super) bw_short: Rate,
-    /// Set by marks, in v2 only.
+    /// Set by marks if `ecn_bw` is on, as by default in v2 only.
     pub(super) bw_long: Rate,
-    /// The minimum of the three as of the last acknowledgement.
+    /// The minimum of `max_bw`, `bw_short` and `bw_long` as of the last acknowledgement.
     pub(super) bw: Rate,
     pub(super) bw_latest: Rate,
     pub(super) full_bw: FullBw,
@@ -47,7 +47,7 @@ pub struct Model {
     pub(super) epoch: Epoch,
     pub(super) extra_acked: WindowedMax<Bytes>,
 
-    // The minimum RTT of the last 5 s and when it was measured; that of 10 s is in `flow`.
+    // The minimum RTT of the last 5 s, and the time of its measurement; `flow` has the minimum of the last 10 s.
     pub(super) probe_rtt_min: Option<(Nanos, Nanos)>,
     pub(super) probe_rtt_expired: bool,
 
@@ -58,7 +58,7 @@ pub struct Model {
     pub(super) probe_up_rounds: u32,
     pub(super) probe_up_acked: Bytes,
     pub(super) probe_up_per_inc: Bytes,
-    /// Arriving acknowledgements are for data sent in a probe: losses may lower `inflight_long`, once.
+    /// Arriving acknowledgements are for data sent in a probe: losses may lower `inflight_long` once per probe.
     pub(super) probe_samples: bool,
     pub(super) ok_probe_sample: bool,
     pub(super) probe_too_high: bool,
@@ -79,7 +79,7 @@ pub struct Model {
     /// When an event other than an acknowledgement began a loss round. The data delivered by the
     /// acknowledgement that revealed the event belongs to the previous round.
     pub(super) loss_round_at: Option<Nanos>,
-    /// The same for a round trip.
+    /// When an event other than an acknowledgement began a round trip, as for `loss_round_at`.
     pub(super) round_at: Option<Nanos>,
 
     pub(super) cwnd_full: bool,
@@ -219,8 +219,8 @@ impl Model {
         }
     }
 
-    /// QuantizationBudget: room for the bursts of sender and receiver, and two more segments while probing
-    /// up.
+    /// QuantizationBudget: raises `data` to cover the bursts of sender and receiver, and adds two segments while
+    /// probing up.
     #[inline]
     fn quantised(&self, data: Bytes) -> Bytes {
         let budget = self.quantum.mul_f64(self.settings.offload_quanta);
@@ -234,7 +234,7 @@ impl Model {
         self.quantised(self.bdp_multiple(bw, gain))
     }
 
-    /// UpdateMaxInflight.
+    /// Implements UpdateMaxInflight of the draft.
     #[inline]
     pub(super) fn update_max_inflight(&mut self) {
         let data = self.bdp_multiple(self.bw, self.cwnd_gain()) + self.extra_acked();
@@ -266,10 +266,10 @@ impl Model {
         !lost.is_zero() && (!self.settings.sack || lost.as_f64() > inflight.as_f64() * self.settings.loss_thresh)
     }
 
-    /// The inflight at which losses reached the threshold (InflightAtLoss), for a lost packet of `size`.
-    /// `inflight`: data in flight when it left, itself included. `lost`: bytes lost since then, itself
-    /// included. `clamped`, as in v2: the result is at least the inflight before the packet, even if earlier
-    /// losses exceeded the threshold.
+    /// The inflight at which losses reached the threshold (InflightAtLoss), for a lost packet of `size`. `inflight`:
+    /// data in flight when the packet was sent, the packet included. `lost`: bytes lost since then, the packet
+    /// included. `clamped`, as in v2: the result is at least the inflight before the packet, even if earlier losses
+    /// exceeded the threshold.
     pub fn inflight_at_loss(&self, size: Bytes, inflight: Bytes, lost: Bytes, clamped: bool) -> Bytes {
         let threshold = self.settings.loss_thresh;
         let inflight_before = (inflight - size).as_f64();
@@ -278,7 +278,7 @@ impl Model {
         Bytes::from_f64(inflight_before + if clamped { prefix.max(0.0) } else { prefix })
     }
 
-    /// The bound of the state on inflight (BoundCwndForModel), never below four segments.
+    /// The state's upper bound on inflight (BoundCwndForModel), never below four segments.
     #[inline]
     pub fn volume_bound(&self) -> Bytes {
         let bound = match self.state {
@@ -301,7 +301,7 @@ impl Model {
         self.set_pacing_rate(rate.mul_f64(self.settings.startup_gain));
     }
 
-    /// SetPacingRateWithGain.
+    /// Implements SetPacingRateWithGain of the draft.
     #[inline]
     pub(super) fn pace(&mut self, gain: f64) {
         let rate = self.bw.mul_f64(gain * self.settings.pacing_share);
@@ -327,20 +327,20 @@ impl Model {
         self.quantum
     }
 
-    /// The most data to send back to back: the send quantum if it is fixed; otherwise the transport's rule
-    /// decides, which is the same except at RTTs of a few milliseconds.
+    /// The most data to send back to back: the send quantum if it is fixed; otherwise the transport's rule decides,
+    /// which gives the same amount except at RTTs of a few milliseconds.
     #[inline]
     pub(super) fn burst(&self) -> Bytes {
         if self.settings.quantum.is_some() { self.quantum } else { Bytes::MAX }
     }
 
-    /// ResetShortTermModel.
+    /// Implements ResetShortTermModel of the draft.
     pub(super) fn reset_short_term(&mut self) {
         self.bw_short = NO_RATE_BOUND;
         self.inflight_short = NO_BOUND;
     }
 
-    /// ResetCongestionSignals.
+    /// Implements ResetCongestionSignals of the draft.
     pub(super) fn reset_congestion_signals(&mut self) {
         self.loss_in_round = false;
         self.loss_in_cycle = false;

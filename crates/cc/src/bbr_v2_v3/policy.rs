@@ -13,17 +13,17 @@ pub enum Generation {
     V3,
 }
 
-/// A variant of BBR v3 or v2. Defaults are those of the generation; every method may be overridden alone.
+/// A variant of BBR v3 or v2. The default methods implement the generation; each may be overridden separately.
 ///
 /// At each acknowledgement the core calls [`Policy::observe`] once, after it has measured rates and rounds
 /// and before any decision, and [`Policy::pacing_gain`] once, after all decisions.
 pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     /// Static description of the scheme.
     const INFO: Info;
-    /// The generation it is based on.
+    /// The generation that the scheme is based on.
     const GENERATION: Generation;
 
-    /// The variant's own state at the start of a connection.
+    /// Creates the variant's state at the start of a connection.
     fn new(setup: &Setup) -> Self;
 
     /// An acknowledgement arrived. `Model::latest_rtt` and `Model::round_start` are current; min_rtt does
@@ -31,7 +31,7 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     #[inline]
     fn observe(&mut self, _ack: &Ack, _model: &Model) {}
 
-    /// The state changes to `to`; [`Model::state`] is still the old one.
+    /// The state changes to `to`; [`Model::state`] still returns the old state.
     #[inline]
     fn on_transition(&mut self, _to: State, _model: &Model) {}
 
@@ -59,6 +59,6 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
         }
     }
 
-    /// The variant's own telemetry.
+    /// Reports the variant's telemetry.
     fn telemetry(&self, _sink: Telemetry<'_>) {}
 }

@@ -15,7 +15,7 @@ impl<P: Policy> BbrCore<P> {
         let aged = |stamp: Option<(Nanos, Nanos)>, by| stamp.is_some_and(|(_, at)| ack.now > at + by);
         model.probe_rtt_expired = aged(model.probe_rtt_min, model.settings.probe_rtt_interval);
         if let Some(rtt) = ack.rtt {
-            // The draft accepts a lower sample, v2 an equal one too.
+            // The draft accepts only a lower sample; v2 also accepts an equal one.
             let better = |(least, _)| if Self::V2 { rtt <= least } else { rtt < least };
             if model.probe_rtt_expired || model.probe_rtt_min.is_none_or(better) {
                 model.probe_rtt_min = Some((rtt, ack.now));
@@ -28,7 +28,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// CheckProbeRTT.
+    /// Implements CheckProbeRTT of the draft.
     #[inline]
     pub(super) fn check_probe_rtt(&mut self, ack: &Ack) {
         let model = &mut self.model;
@@ -37,7 +37,7 @@ impl<P: Policy> BbrCore<P> {
         if model.probe_rtt_expired && allowed && !probing {
             self.transition(State::ProbeRtt(ProbeRtt::ENTRY));
             let model = &mut self.model;
-            // Saved in the new state, as in the draft: an older, larger cwnd is kept.
+            // cwnd is saved in the new state, as in the draft, so that an older, larger saved cwnd is kept.
             model.save_cwnd();
             model.ack_phase = AckPhase::Stopping;
             model.round.restart(ack.delivered);
@@ -52,7 +52,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// CheckProbeRTTDone and ExitProbeRTT.
+    /// Implements CheckProbeRTTDone and ExitProbeRTT of the draft.
     pub(super) fn leave_probe_rtt(&mut self, now: Nanos, end: Nanos) {
         if now <= end {
             return;
@@ -72,7 +72,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// HandleRestartFromIdle.
+    /// Implements HandleRestartFromIdle of the draft.
     pub(super) fn restart_from_idle(&mut self, event: &IdleRestart) {
         let model = &mut self.model;
         if !event.app_limited && !model.is_probe_rtt_limited(event.delivered) {
@@ -81,7 +81,7 @@ impl<P: Policy> BbrCore<P> {
         model.idle_restart = true;
         model.epoch.restart(event.now);
         match model.state {
-            // The pipe is empty: pacing at the bandwidth fills it, and more would only queue.
+            // The pipe is empty: pacing at the bandwidth fills it, and a higher rate would only build a queue.
             state if state.in_probe_bw() => model.pace(1.0),
             State::ProbeRtt(ProbeRtt { until: Some(end), .. }) => self.leave_probe_rtt(event.now, end),
             _ => {}

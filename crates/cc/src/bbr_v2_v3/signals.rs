@@ -20,8 +20,8 @@ impl FullBw {
         *self = Self { base, ..Self::default() };
     }
 
-    /// Feeds the rate of a round trip that was not application-limited. Growth by the ratio `growth` restarts
-    /// the count. The pipe is full after `rounds` without it.
+    /// Feeds the rate of a round trip that was not application-limited. Growth by the ratio `growth` restarts the
+    /// count. The pipe is full after `rounds` round trips without such growth.
     pub fn round(&mut self, rate: Rate, growth: f64, rounds: u32) {
         if rate >= self.base.mul_f64(growth) {
             self.restart(rate);
@@ -42,7 +42,7 @@ pub(super) struct LossCount {
 }
 
 impl LossCount {
-    /// Counts the packet as a new range unless it extends the most recent one at either end.
+    /// Counts the packet as a new range unless it extends the most recent range at either end.
     #[inline]
     pub(super) fn add_range(&mut self, lost: &Lost) {
         let packet = lost.packet;

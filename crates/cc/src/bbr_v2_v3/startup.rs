@@ -1,4 +1,4 @@
-//! The end of Startup, and Drain (sections 5.3.1 and 5.3.2 of the draft).
+//! The end of Startup, and the end of Drain (sections 5.3.1 and 5.3.2 of the draft).
 
 use super::core::BbrCore;
 use super::policy::Policy;
@@ -6,8 +6,8 @@ use super::state::{State, Undo};
 use crate::{Ack, Phase, RateSample};
 
 impl<P: Policy> BbrCore<P> {
-    /// The plateau detector. It runs in every state, but only Startup and ProbeBW_UP use its result. v2 uses
-    /// it in Startup only, with the filtered rate.
+    /// Updates the plateau detector. It runs in every state, but only Startup and ProbeBW_UP use its result. v2 runs it
+    /// in Startup only, with the filtered rate.
     #[inline]
     pub(super) fn check_full_bw(&mut self, sample: &RateSample) {
         let model = &mut self.model;
@@ -20,7 +20,7 @@ impl<P: Policy> BbrCore<P> {
         model.full_bw_reached |= model.full_bw.now;
     }
 
-    /// CheckStartupDone.
+    /// Implements CheckStartupDone of the draft.
     #[inline]
     pub(super) fn check_startup_done(&mut self, ack: &Ack, sample: &RateSample) {
         if !Self::V2 {
@@ -35,8 +35,9 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Ends Startup if a whole round trip in recovery lost too much, in enough separate ranges. Without
-    /// selective acknowledgements one loss in recovery is enough, because no more can be detected.
+    /// Ends Startup if a whole round trip in recovery lost too much, in enough separate ranges (v2: acknowledgements),
+    /// or if enough rounds had many marks. Without selective acknowledgements one loss in recovery is enough, because
+    /// no more can be detected.
     #[inline]
     pub(super) fn check_startup_loss(&mut self, ack: &Ack, sample: &RateSample) {
         let model = &mut self.model;
@@ -71,7 +72,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// CheckDrainDone.
+    /// Implements CheckDrainDone of the draft.
     #[inline]
     pub(super) fn check_drain_done(&mut self, ack: &Ack) {
         let model = &self.model;

@@ -1,4 +1,4 @@
-//! The states of BBR v3, the edges between them, and the phase of acknowledgements relative to a probe.
+//! The states of BBR v3, the transitions between them, and the phase of acknowledgements relative to a probe.
 
 use crate::bbr_common::ProbeRtt;
 
@@ -9,20 +9,20 @@ pub enum State {
     Startup,
     /// Draining the queue that Startup built.
     Drain,
-    /// After a probe: sending less than is delivered.
+    /// After a probe: sending below the delivery rate.
     Down,
-    /// Sending as much as is delivered, with headroom for others.
+    /// Sending at the delivery rate, with headroom for other flows.
     Cruise,
     /// Before a probe: filling the pipe once without headroom.
     Refill,
-    /// Probing for bandwidth and for room in the buffer.
+    /// Probing for bandwidth and for buffer space.
     Up,
-    /// Halving inflight to see the propagation delay.
+    /// Halving inflight to measure the propagation delay.
     ProbeRtt(ProbeRtt),
 }
 
 impl State {
-    /// Its name in traces.
+    /// The name in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Startup => "startup",
@@ -41,7 +41,8 @@ impl State {
         matches!(self, Self::Down | Self::Cruise | Self::Refill | Self::Up)
     }
 
-    /// Whether this state sends faster than the known bandwidth, or prepares for it. Loss is expected there.
+    /// Whether this state sends faster than the known bandwidth, or prepares to do so. Loss is expected in such a
+    /// state.
     #[inline]
     pub const fn probes_bandwidth(self) -> bool {
         matches!(self, Self::Startup | Self::Refill | Self::Up)
@@ -81,7 +82,7 @@ pub enum AckPhase {
 }
 
 impl AckPhase {
-    /// Its name in traces.
+    /// The name in traces.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Init => "init",

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[cfg_attr(not(debug_assertions), allow(dead_code))]
 pub(super) enum Step {
-    /// None is in progress.
+    /// No acknowledgement is in progress.
     #[default]
     Outside,
     /// Deliveries and receiver feedback.

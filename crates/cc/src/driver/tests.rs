@@ -29,7 +29,7 @@ fn end(now: Nanos, inflight: Bytes) -> AckEnd {
     }
 }
 
-/// Sends `n` packets at once and returns their states.
+/// Sends `N` packets at time `now` and returns their states.
 fn send<const N: usize>(driver: &mut Driver, now: Nanos) -> [SentState; N] {
     core::array::from_fn(|i| {
         let state = driver.stamp(now, MSS, MSS * i as u64);
@@ -38,7 +38,7 @@ fn send<const N: usize>(driver: &mut Driver, now: Nanos) -> [SentState; N] {
     })
 }
 
-/// One acknowledgement of several packets gives one sample, one round and their sum.
+/// One acknowledgement of several packets gives one sample, one round and the sum of their bytes.
 #[test]
 fn acknowledgement_of_three_packets_counts_once() {
     let mut driver = driver("newreno");
@@ -72,7 +72,8 @@ fn empty_acknowledgement_begins_no_round() {
     assert!(!driver.finish_ack(&ack, &end(ms(10), Bytes::ZERO)).round_start);
 }
 
-/// cwnd counts as full until data sent after it was full is acknowledged, unless it is full again.
+/// After cwnd was full, it counts as full until all data sent up to then is acknowledged, or longer if it is full
+/// again.
 #[test]
 fn usage_full_window_counts_for_a_round_trip() {
     let mut driver = driver("newreno");
@@ -84,7 +85,8 @@ fn usage_full_window_counts_for_a_round_trip() {
     assert!(!driver.is_cwnd_full());
 }
 
-/// Below the cwnd of the last reduction, half of cwnd in use is enough for growth, as in Linux.
+/// While cwnd is below its value after the last reduction, using more than half of it is enough for growth, as in
+/// Linux.
 #[test]
 fn half_used_window_grows_in_slow_start_only() {
     let mut driver = driver("newreno");
@@ -98,7 +100,7 @@ fn half_used_window_grows_in_slow_start_only() {
     assert!(driver.cwnd_limited());
 }
 
-/// A transport that counts every packet as a full one reports deliveries in full packets.
+/// A transport that counts every packet as full-sized reports deliveries in full-sized packets.
 #[test]
 fn packets_counted_as_full_ones_grow_the_window_as_such() {
     let mut driver = driver("newreno");
@@ -166,7 +168,7 @@ fn feedback_after_loss_panics() {
     driver.receiver_feedback(&ReceiverFeedback { now: ms(10), ..ReceiverFeedback::default() });
 }
 
-/// Records its events.
+/// Records the events that it receives.
 #[derive(Clone, Debug, Default)]
 struct Recorder {
     acks: Vec<Ack>,
@@ -194,7 +196,7 @@ impl CongestionControl for Recorder {
         Control { cwnd: MSS * 10, pacing_rate: None, burst: MSS }
     }
     fn telemetry(&self, sink: Telemetry<'_>) {
-        // The driver owns the scheme, so the records leave as telemetry.
+        // The driver owns the scheme, so the test reads the records through telemetry.
         for lost in &self.lost {
             sink("packet", Value::Number(lost.packet as f64));
             sink("lost_at_send", Value::Bytes(lost.lost_at_send));

@@ -5,9 +5,9 @@ use crate::Bytes;
 /// Send position of the transport, in stream offsets or packet numbers, whichever it acknowledges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SendPosition {
-    /// All data or packets below are acknowledged.
+    /// All data or packets below this position are acknowledged.
     pub acknowledged: u64,
-    /// The next to be sent for the first time.
+    /// The next position to be sent for the first time.
     pub next: u64,
 }
 

@@ -1,15 +1,15 @@
 //! HyStart as Linux runs it (`tcp_cubic.c`, 5.6 and later).
 //!
 //! Two detectors end slow start (ssthresh = cwnd), from a cwnd of 16 segments on:
-//! * **ACK train**: acknowledgements at most 2 ms apart have arrived since the beginning of the round for
-//!   longer than half the minimum RTT (the whole of it if paced), plus the delay that offload may add.
-//! * **Delay**: the minimum RTT of the round, judged from the ninth sample on, exceeds that of the connection by
-//!   an eighth, at least 4 ms and at most 16 ms.
+//! * **ACK train**: acknowledgements at most 2 ms apart have arrived since the beginning of the round for longer than
+//!   half of (minimum RTT + offload delay); if paced, for longer than the whole sum.
+//! * **Delay**: the minimum RTT of the round, judged from the ninth sample on, exceeds the connection's minimum RTT by
+//!   an eighth of the latter, at least 4 ms and at most 16 ms.
 //!
 //! Rounds are counted from the first acknowledgement, also below 16 segments (`hystart_update`). Each later round
-//! begins with the first acknowledgement of data sent after the previous one began, so rounds begin with bursts.
+//! begins with the first acknowledgement of data sent after the previous round began, so rounds begin with bursts.
 //!
-//! A timeout restarts HyStart. Unlike HyStart++ it never resumes slow start.
+//! A timeout restarts HyStart. Unlike HyStart++, Linux's HyStart never resumes slow start once it has ended it.
 
 use super::{HyStartState, SlowStartAck};
 use crate::{Bytes, Nanos};
@@ -31,7 +31,7 @@ pub(crate) struct HyStartLinux {
     /// Minimum RTT of the connection (`delay_min`).
     min_rtt: Option<Nanos>,
     round_start: Nanos,
-    /// Bytes delivered when the round is over (`end_seq`).
+    /// The round ends when more bytes than this are delivered (`end_seq`).
     round_end: Bytes,
     last_ack: Nanos,
     round_min: Nanos,
@@ -103,23 +103,25 @@ mod tests {
 
     const MS: Nanos = Nanos::from_millis(1);
 
-    /// An acknowledgement; a byte is delivered per nanosecond, and as many as in `flight` are outstanding.
+    /// An acknowledgement at `now`. One byte is delivered per nanosecond, and the bytes of the duration `flight` are
+    /// outstanding.
     fn at(now: Nanos, flight: Nanos, rtt: Nanos, cwnd: f64) -> SlowStartAck {
         let (delivered, inflight) = (Bytes::new(now.as_nanos()), Bytes::new(flight.as_nanos()));
         SlowStartAck { now, round_start: false, rtt: Some(rtt), delivered, inflight, cwnd, ack_delay: MS }
     }
 
-    /// Acknowledgements of one round, `gap` apart from `start` on. Returns the time at which slow start ends.
+    /// Feeds the acknowledgements of one round, `gap` apart, from `start` on. Returns the time at which slow start
+    /// ends.
     fn round(hystart: &mut HyStartLinux, start: Nanos, gap: Nanos, n: u64, rtt: Nanos) -> Option<Nanos> {
         let mut times = (0..n).map(|i| start + gap * i);
         times.find(|&now| hystart.on_ack(&at(now, gap * n, rtt, 100.0)))
     }
 
-    /// A train of acknowledgements longer than half the minimum RTT and 1 ms ends slow start.
+    /// A train of acknowledgements longer than half of (minimum RTT + 1 ms of offload delay) ends slow start.
     #[test]
     fn hystart_linux_train_of_half_an_rtt_ends_slow_start() {
         let mut hystart = HyStartLinux::new(false);
-        // (40 + 1) / 2 = 20.5 ms: the first acknowledgement beyond it is number 21.
+        // (40 + 1) / 2 = 20.5 ms: the first acknowledgement after that arrives 21 ms after the round's start.
         assert_eq!(round(&mut hystart, MS * 100, MS, 40, MS * 40), Some(MS * 121));
         assert_eq!(hystart.state(), HyStartState::Done);
     }
@@ -161,8 +163,8 @@ mod tests {
         }
     }
 
-    /// Rounds begin with the first acknowledgement, not when cwnd reaches 16 segments: the delays of a burst's second
-    /// half, behind its own queue, do not end slow start.
+    /// Rounds begin with the first acknowledgement, not when cwnd reaches 16 segments: the delays that the second half
+    /// of a burst sees behind the first half do not end slow start.
     #[test]
     fn hystart_linux_rounds_begin_below_16_segments() {
         let mut hystart = HyStartLinux::new(false);
@@ -170,14 +172,14 @@ mod tests {
         for i in 0..10 {
             assert!(!hystart.on_ack(&at(MS * (10 + i), MS * (44 + i), MS * 40, (10 + i) as f64)));
         }
-        // The burst that follows, within half an RTT, waits in its own queue.
+        // The acknowledgements of the next burst arrive within half an RTT, with delays that grow as the burst queues.
         for i in 0..40 {
             let ack = at(MS * 60 + MS * i / 2, MS * 60, MS * (40 + i), (20 + i) as f64);
             assert!(!hystart.on_ack(&ack), "{i}");
         }
     }
 
-    /// After a timeout the next slow start is watched again.
+    /// After a timeout HyStart monitors the next slow start again.
     #[test]
     fn hystart_linux_timeout_starts_it_again() {
         let mut hystart = HyStartLinux::new(false);

@@ -8,7 +8,7 @@
 //!       +------------------------------------------------------+            v
 //!   any state  -- loss, mark or timeout -->  Done  <------------------------+
 //! ```
-//! It applies to the first slow start only: `Done` is final.
+//! HyStart++ applies to the first slow start only: `Done` is final.
 
 use super::HyStartState;
 use crate::{Bytes, Nanos};
@@ -19,7 +19,7 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
-/// L: maximum number of segments that one ACK counts for, if pacing does not smooth the burst it releases.
+/// L: maximum number of segments that one ACK counts for, unless pacing smooths the burst that the ACK releases.
 const BURST_LIMIT: u64 = 8;
 
 /// HyStart++ of one connection.
@@ -92,7 +92,8 @@ impl HyStartPlusPlus {
         false
     }
 
-    /// Returns whether the last conservative round is complete. The partial round of the entry counts.
+    /// Begins a round and returns whether the last conservative round is complete. The partial round in which the state
+    /// was entered counts.
     fn begin_round(&mut self) -> bool {
         self.last_round_min = self.current_round_min.take();
         self.samples = 0;
@@ -148,7 +149,7 @@ mod tests {
         }
     }
 
-    /// A round without samples is no baseline for the next.
+    /// A round without samples is no baseline for the next round.
     #[test]
     fn hystart_round_without_samples_is_no_baseline() {
         let mut hystart = HyStartPlusPlus::new(false);
@@ -158,7 +159,7 @@ mod tests {
         assert_eq!(hystart.state(), HyStartState::SlowStart);
     }
 
-    /// Five rounds of lasting delay end slow start, the partial one included.
+    /// Five rounds of lasting delay, including the partial first round, end slow start.
     #[test]
     fn hystart_five_delayed_rounds_end_slow_start() {
         let mut hystart = HyStartPlusPlus::new(false);

@@ -12,7 +12,7 @@ type Advanced = <BbrA as Core>::Policy;
 
 const MS: Nanos = Nanos::from_millis(1);
 
-/// In PROBE_BW's first cruise phase, with the window at its target of 2 BDP: 716 segments.
+/// A flow in PROBE_BW's first cruise phase, with cwnd at its target of 2 BDP: 716 segments.
 fn cruising<P: Policy>() -> Script<P> {
     let mut script = Script::<P>::in_phase(2, &[]);
     script.acks(10, 100);
@@ -110,7 +110,7 @@ fn bbr_acd_sample_replacing_min_rtt_is_not_above_it() {
     assert!(!congested_at_expiry::<Advanced>());
 }
 
-/// Recovery with congestion: the window was halved once.
+/// A flow in recovery with congestion, after the first halving of cwnd.
 fn congested_recovery<P: Policy>() -> Script<P> {
     let mut script = cruising::<P>();
     script.rtt = MS * 81;
@@ -118,13 +118,13 @@ fn congested_recovery<P: Policy>() -> Script<P> {
     script
 }
 
-/// Every acknowledgement of the congested round halves the window, down to four segments.
+/// Every acknowledgement of the congested round halves cwnd, down to four segments.
 #[test]
 fn bbr_acd_halves_window_per_ack_to_four_segments() {
     let mut script = congested_recovery::<Acd>();
-    // 716 − 16 lost, halved; the result is below BDP₁ = 346 + 24 segments.
+    // 716 segments less 16 lost, halved, are 350: below BDP₁ = 346 + 24 segments.
     assert_eq!(script.cwnd(), MSS * 350);
-    // Losses are subtracted before the window is halved again.
+    // Losses are subtracted before cwnd is halved again.
     script.within_round(TICK, 2, 10);
     assert_eq!(script.cwnd(), MSS * 170);
     for halves in 1..=5_u32 {
@@ -136,13 +136,13 @@ fn bbr_acd_halves_window_per_ack_to_four_segments() {
         assert_eq!(script.cwnd(), MSS * 4);
     }
     assert!(script.cc.model().conserving());
-    // The flag ends with the round: the window grows, still in recovery, at any round-trip time.
+    // The congestion flag ends with the round: cwnd then grows, still in recovery, at any round-trip time.
     script.round(2, 0);
     assert!(!script.cc.model().conserving());
     assert_eq!(script.cwnd(), MSS * 6);
     script.within_round(TICK, 3, 0);
     assert_eq!(script.cwnd(), MSS * 9);
-    // Leaving recovery restores the window from before.
+    // Leaving recovery restores cwnd from before recovery.
     script.leave_recovery(1);
     assert_eq!(script.cwnd(), quantised(1_000_000.0, 8, false));
 }
@@ -157,24 +157,24 @@ fn bbr_acd_leaving_recovery_ends_the_halving() {
     assert_eq!(script.cwnd(), quantised(1_000_000.0, 8, false));
 }
 
-/// The window is cut to one BDP if half of it is more.
+/// cwnd is cut to one BDP if half of cwnd is more than that.
 #[test]
 fn bbr_acd_cut_is_at_most_one_bdp() {
     let mut script = Script::<Acd>::new(1, &[]);
-    script.round(1000, 0); // Startup: 10 and 1000 segments
+    script.round(1000, 0); // Startup: 10 + 1000 segments
     script.rtt = MS * 81;
     script.enter_recovery(CongestionCause::Loss, 2, 10);
     assert_eq!(script.cwnd(), quantised(500_000.0, script.quantum(), false));
     assert!(script.cwnd() < MSS * 500);
 }
 
-/// Random loss reduces the window only by the lost bytes.
+/// Random loss reduces cwnd only by the lost bytes.
 #[test]
 fn bbr_acd_random_loss_reduces_window_by_lost_bytes() {
     let mut script = cruising::<Acd>();
     let window = script.cwnd();
     script.enter_recovery_at(MSS * 300, 2, 5);
-    // Neither inflight nor conservation: minus the losses, plus the acknowledged data.
+    // Neither inflight nor packet conservation sets cwnd: losses are subtracted, and acknowledged data is added.
     assert_eq!(script.cwnd(), window - MSS * 3);
     // Congestion later in this recovery changes nothing.
     script.rtt = MS * 100;
@@ -183,12 +183,12 @@ fn bbr_acd_random_loss_reduces_window_by_lost_bytes() {
     assert!(!script.cc.model().conserving());
 }
 
-/// BBR-A paces at three quarters of the bandwidth while it halves the window; its gain cycle continues.
+/// BBR-A paces at three quarters of the bandwidth while it halves cwnd; its gain cycle continues.
 #[test]
 fn bbr_a_paces_at_three_quarters_while_halving() {
     let mut script = congested_recovery::<Advanced>();
     let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
-    // From the acknowledgement that entered recovery.
+    // Slow pacing begins with the acknowledgement that entered recovery.
     assert_eq!(script.cc.control().pacing_rate, Some(slow));
     assert_eq!(script.cwnd(), MSS * 350);
     let phase = script.phase_of_cycle();

@@ -1,4 +1,4 @@
-//! BBR-ACW: the window gain at its limits.
+//! BBR-ACW: the cwnd gain at its limits.
 
 use narrows_cc::schemes::BbrAcw;
 use narrows_cc::{Bytes, Rate, Value};
@@ -10,12 +10,12 @@ type Acw = <BbrAcw as Core>::Policy;
 
 const BDP: f64 = 500_000.0;
 
-/// In PROBE_BW at 100 Mbit/s and 40 ms, after equal samples.
+/// A flow in PROBE_BW at 100 Mbit/s and 40 ms, after equal rate samples.
 fn cruising(values: &[(&str, f64)]) -> Script<Acw> {
     Script::<Acw>::in_phase(3, values)
 }
 
-/// One more acknowledgement with a rate sample in Mbit/s and a round-trip sample in ms.
+/// Feeds one more acknowledgement with a rate sample in Mbit/s and a round-trip sample in ms.
 fn ack(script: &mut Script<Acw>, mbit: f64, rtt: f64) {
     script.rate = Rate::from_mbit_per_sec(mbit);
     script.rtt = ms(rtt);
@@ -26,7 +26,7 @@ fn gain(script: &Script<Acw>) -> f64 {
     script.number("cwnd_gain")
 }
 
-/// With equal rate extrema and an empty queue the gain is BBR's.
+/// With equal rate extrema and an empty queue the gain equals BBR's gain.
 #[test]
 fn bbr_acw_equal_extrema_without_queue_use_bbr_gain() {
     let script = cruising(&[("extra_acked", 0.0)]);
@@ -48,7 +48,7 @@ fn bbr_acw_equal_extrema_lower_gain_with_queue() {
         ack(&mut script, 100.0, rtt);
         assert!(near(gain(&script), 1.0 + 80.0 / (rtt + 40.0)), "{rtt}: {}", gain(&script));
     }
-    // Without a queue and with an unlimited one: 2 and 1.
+    // From 2 without a queue, the gain falls to 1 as the queue grows without limit.
     let mut script = cruising(&[]);
     ack(&mut script, 100.0, 1e6);
     assert!(gain(&script) < 1.001);

@@ -18,7 +18,7 @@ fn probing(rtt: f64, values: &[(&str, f64)]) -> Script<Capped> {
     script
 }
 
-/// Acknowledgements 0.1 ms apart until the probe ends; inflight stays below 1.25 BDP.
+/// Feeds acknowledgements 0.1 ms apart until the probe ends, and returns its length; inflight stays below 1.25 BDP.
 fn length(script: &mut Script<Capped>) -> Nanos {
     let began = script.now;
     while script.phase_of_cycle() == 0 && script.now - began < ms(100.0) {
@@ -30,8 +30,8 @@ fn length(script: &mut Script<Capped>) -> Nanos {
 /// A probe ends after 3 ms if there is a queue, and only then.
 #[test]
 fn bbq_with_queue_ends_probe_after_3_ms() {
-    // A queue is more than 10 % above min_rtt. Without one the probe waits for 1.25 BDP, which it never
-    // reaches.
+    // A queue means an RTT more than 10 % above min_rtt. Without a queue the probe waits for 1.25 BDP, which inflight
+    // never reaches.
     for (rtt, capped) in [(40.0, false), (43.9, false), (44.1, true), (80.0, true)] {
         let length = length(&mut probing(rtt, &[]));
         let expected = if capped { ms(3.1) } else { ms(100.0) };
@@ -69,7 +69,7 @@ fn run<P: narrows_cc::bbr_v1::Policy>(path: &Path) -> Vec<(Nanos, Bytes)> {
     seen
 }
 
-/// Flows with round-trip times up to 3 ms behave as BBR with any queue.
+/// Flows with round-trip times up to 3 ms behave as BBR, whatever the queue.
 #[test]
 fn bbq_rtt_up_to_3_ms_behaves_as_bbr() {
     for rtt in [1, 2] {
@@ -82,7 +82,7 @@ fn bbq_rtt_up_to_3_ms_behaves_as_bbr() {
 /// A capped probe injects a quarter of the bandwidth for 3 ms.
 #[test]
 fn bbq_probe_injects_quarter_of_bandwidth_for_3_ms() {
-    // Excess = (0.99 x 1.25 - 1) x bw x L, plus or minus a segment at either end. A threshold that any queue
+    // The excess is (0.99 x 1.25 - 1) x bw x L, plus or minus a segment at either end. A threshold that any queue
     // exceeds makes every round trip count as queued.
     let path = Path::new(100.0, 40);
     let mut flow = Flow::<Capped>::new(path.clone(), 5, &[("theta", 0.0)]);
@@ -114,7 +114,7 @@ fn bbq_probe_injects_quarter_of_bandwidth_for_3_ms() {
     assert!(probes >= 5, "{probes}");
 }
 
-/// The cap is decided when the probe begins; the draining phase is BBR's.
+/// The cap is decided when the probe begins; the draining phase is that of BBR.
 #[test]
 fn bbq_cap_is_decided_at_probe_start() {
     let mut script = probing(80.0, &[]);

@@ -10,7 +10,7 @@ use crate::bbr_v1::script::{Script, TICK, near, quantised};
 type Scaling = <BbrCws as Core>::Policy;
 
 const BDP: f64 = 500_000.0;
-/// Window of BBRv1: scale 1.
+/// cwnd of BBRv1, which is scale 1.
 const STANDARD: f64 = 2.0 * BDP;
 /// Factor of a cut.
 const CUT: f64 = 0.75;
@@ -27,7 +27,7 @@ fn assert_scale(script: &Script<Scaling>, expected: f64) {
     assert!((got - expected).abs() < 1e-6 * expected, "{got} is not {expected}");
 }
 
-/// In PROBE_BW, at the start of a round after one without congestion or queue.
+/// A flow in PROBE_BW at the start of a round, after a round without congestion or queue.
 fn cruising(values: &[(&str, f64)]) -> Script<Scaling> {
     let values: Vec<_> = values.iter().copied().chain([("extra_acked", 0.0)]).collect();
     let mut script = Script::<Scaling>::in_phase(2, &values);
@@ -37,8 +37,8 @@ fn cruising(values: &[(&str, f64)]) -> Script<Scaling> {
     script
 }
 
-/// `acks` acknowledgements of 100 segments with a round-trip time of `rtt_ms`; the last one carries `lost`
-/// losses.
+/// Feeds `acks` acknowledgements of 100 segments with a round-trip time of `rtt_ms`; the last acknowledgement reports
+/// `lost` losses.
 fn within(script: &mut Script<Scaling>, rtt_ms: u64, acks: u32, lost: u64) {
     for i in 1..=acks {
         let lost = if i == acks { lost } else { 0 };
@@ -46,13 +46,13 @@ fn within(script: &mut Script<Scaling>, rtt_ms: u64, acks: u32, lost: u64) {
     }
 }
 
-/// Ends the round; the acknowledgement that begins the next one carries no delay sample.
+/// Ends the round; the acknowledgement that begins the next round carries no delay sample.
 fn end_round(script: &mut Script<Scaling>) {
     let ack = script.next_ack(script.rtt, 100, 0);
     script.cc.on_ack(&record!(Ack { rtt: None, ..ack }));
 }
 
-/// A round of ten acknowledgements.
+/// Runs a round of ten acknowledgements.
 fn round(script: &mut Script<Scaling>, rtt_ms: u64, lost: u64) {
     within(script, rtt_ms, 10, lost);
     end_round(script);
@@ -78,7 +78,7 @@ fn bbr_cws_without_loss_or_foreign_queue_is_bbr_v1() {
     assert_eq!(gain, 2.0);
 }
 
-/// A congested round cuts the bound once; the next round does not cut it.
+/// A congested round cuts the bound once; losses in the next round do not cut it again.
 #[test]
 fn bbr_cws_cuts_bound_once_per_congested_round() {
     let mut script = cruising(&[]);
@@ -88,10 +88,10 @@ fn bbr_cws_cuts_bound_once_per_congested_round() {
     }
     end_round(&mut script);
     assert_scale(&script, CUT);
-    // The window, after growing to its bound.
+    // cwnd after it has grown to its bound.
     script.acks(20, 100);
     assert_eq!(script.cwnd(), quantised(CUT * STANDARD, script.quantum(), false));
-    // Losses from before the cut appear in the next round: the bound only grows.
+    // Losses from before the cut appear in the next round, in which the bound only grows.
     round(&mut script, 40, 3);
     assert!(scale(&script) > CUT && scale(&script) < 1.02 * CUT, "{}", scale(&script));
     let before = scale(&script);
@@ -132,7 +132,7 @@ fn bbr_cws_bound_grows_as_cubic_at_least_as_reno() {
     }
 }
 
-/// A peak below the last one counts as too high and is reduced further.
+/// A peak below the previous peak counts as too high and is reduced further.
 #[test]
 fn bbr_cws_lower_peak_is_reduced_further() {
     let after = |converge: f64| {
@@ -169,18 +169,18 @@ fn bbr_cws_scale_stays_within_bounds() {
     assert_eq!(scale(&script), 8.0);
 }
 
-/// The window grows beyond BBR's only while other flows have a queue.
+/// cwnd grows beyond BBR's cwnd only while other flows have a queue.
 #[test]
 fn bbr_cws_exceeds_bbr_window_only_with_foreign_queue() {
     let mut script = cruising(&[]);
-    // BBR flows alone may cause 2.25 times the minimum delay.
+    // BBR flows alone may raise the delay to 2.25 times the minimum.
     round(&mut script, 90, 0);
     assert_eq!(scale(&script), 1.0);
     for n in 1..=8 {
         round(&mut script, 91, 0);
         assert!(scale(&script) > 1.125_f64.powi(n) * 0.999, "an eighth per round before the first cut");
     }
-    // A loss without congestion leaves the scale.
+    // A loss without congestion leaves the scale unchanged.
     round(&mut script, 400, 0);
     let before = scale(&script);
     round(&mut script, 91, 3);
@@ -214,7 +214,7 @@ fn bbr_cws_loss_is_congestion_if_queue_full_or_loss_heavy() {
     assert_scale(&script, CUT);
 }
 
-/// Recovery restores at most the scaled window.
+/// Recovery restores at most the scaled cwnd.
 #[test]
 fn bbr_cws_recovery_restores_at_most_scaled_window() {
     let mut script = cruising(&[]);
@@ -231,7 +231,7 @@ fn bbr_cws_recovery_restores_at_most_scaled_window() {
     assert!(window < full && window <= quantised(scaled * STANDARD, 24, true), "{window:?}");
 }
 
-/// While other flows have a queue, no phase paces below the push.
+/// While other flows have a queue, no phase paces below the gain of 1.25.
 #[test]
 fn bbr_cws_with_foreign_queue_no_phase_paces_below_push() {
     let mut script = cruising(&[]);

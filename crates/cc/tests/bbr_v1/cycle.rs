@@ -35,8 +35,8 @@ fn phases(path: Path, from: Nanos, until: Nanos) -> Vec<Ran> {
 #[test]
 fn probe_bw_cycle_has_eight_phases_of_one_min_rtt() {
     let path = Path::new(20.0, 40);
-    // The handshake measured 40 ms with an empty queue. Acknowledgements arrive every 0.58 ms; a phase ends
-    // with the first one after more than 40 ms.
+    // The handshake measured 40 ms with an empty queue. Acknowledgements arrive every 0.58 ms; a phase ends with the
+    // first acknowledgement after more than 40 ms.
     let (min_rtt, gap) = (path.rtt, path.rate.time_for(MSS));
     let ran = phases(path, Nanos::from_secs(2), Nanos::from_secs(9));
     assert!(ran.len() > 150, "{}", ran.len());
@@ -52,18 +52,18 @@ fn probe_bw_cycle_has_eight_phases_of_one_min_rtt() {
     assert_eq!(probed, MSS * 96);
     for phase in ran.iter().filter(|ran| ran.phase == 0) {
         assert!(phase.length > min_rtt && phase.inflight >= probed, "{phase:?}");
-        // Above about 1.05 BDP the probe gains 0.24 BDP per min_rtt: 96 segments are 1.39 BDP, reached within
-        // 1.5 min_rtt.
+        // From about 1.05 BDP on, the probe adds 0.24 BDP per min_rtt. Its end, 96 segments, is 1.39 BDP, which it
+        // reaches within 1.5 min_rtt.
         assert!(phase.length <= min_rtt.mul_f64(1.5), "{phase:?}");
     }
-    // Draining at 0.75 removes the probe's surplus in about the same time, so either test ends it.
+    // Draining at 0.75 removes the probe's surplus in about the same time, so either condition may end the phase.
     for phase in ran.iter().filter(|ran| ran.phase == 1) {
         let drained = phase.inflight <= quantised(100_000.0, 2, false);
         assert!(drained || phase.length > min_rtt && phase.length <= min_rtt + gap * 2, "{phase:?}");
     }
 }
 
-/// The bottleneck sees the gains of the cycle.
+/// Traffic arrives at the bottleneck with the gains of the cycle.
 #[test]
 fn probe_bw_gains_are_visible_at_the_bottleneck() {
     let path = Path::new(20.0, 40);
@@ -81,7 +81,7 @@ fn probe_bw_gains_are_visible_at_the_bottleneck() {
             let gain = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0][usize::from(phase)];
             let expected = rate.mul_f64(0.99 * gain).over(now - since).in_segments(MSS);
             let measured = (flow.sent - sent) as f64;
-            // One packet at each end, and one paced at the gain of the preceding phase.
+            // Tolerance: one packet at each end, and one packet paced at the gain of the preceding phase.
             assert!(!whole || (measured - expected).abs() <= 3.0, "phase {phase}: {measured} for {expected}");
             checked += u64::from(whole);
             (sent, whole) = (flow.sent, true);
@@ -114,7 +114,7 @@ fn probe_bw_probe_lasts_until_inflight_target_or_loss() {
         script.within_round(TICK, 1, 0);
         script
     };
-    // 625 000 B and the quantum of 15.5 MB/s (ten segments): 432 + 30, plus two.
+    // 1.25 BDP, 625 000 B, are 432 segments; three quanta of ten segments (at 15.5 MB/s) add 30, and probing adds two.
     let target = quantised(625_000.0, 10, true);
     assert_eq!(target, MSS * 464);
     let end = |script: &mut Script<V1>, after: Nanos, inflight_before: Bytes, lost: u64| {
@@ -130,11 +130,11 @@ fn probe_bw_probe_lasts_until_inflight_target_or_loss() {
     assert_eq!(end(&mut up(), short, MSS, 1), 0, "a loss does not shorten the phase");
 }
 
-/// The draining phase ends with the queue, or after one min_rtt.
+/// The draining phase ends when the queue is drained, or after one min_rtt.
 #[test]
 fn probe_bw_drain_phase_ends_with_queue_or_min_rtt() {
     let down = || Script::<V1>::in_phase(1, &[]);
-    // 9.28 MB/s give a quantum of six segments.
+    // At 9.28 MB/s the quantum is six segments.
     let bdp = quantised(500_000.0, 6, false);
     let end = |script: &mut Script<V1>, after: Nanos, inflight_before: Bytes| {
         let ack = script.next_ack(after, 1, 0);
@@ -158,7 +158,7 @@ fn probe_bw_starts_in_any_phase_but_the_draining_one() {
         seen[usize::from(script.phase_of_cycle())] += 1;
     }
     assert_eq!(seen[1], 0, "{seen:?}");
-    // 100 each on average; the standard deviation is 9.3, and 46 are five of them.
+    // The mean is 100 per phase; the standard deviation is 9.3, so 46 is five standard deviations.
     for (phase, count) in seen.iter().enumerate().filter(|(phase, _)| *phase != 1) {
         assert!(count.abs_diff(100) < 46, "phase {phase}: {seen:?}");
     }
@@ -201,11 +201,11 @@ fn probe_bw_restart_from_idle_paces_without_gain() {
     // The round-trip filter is 11 s old, but the idle time emptied the pipe: no PROBE_RTT.
     script.within_round(script.rtt, 10, 0);
     assert!(script.cc.model().in_probe_bw());
-    // The exception holds for one idle time.
+    // The exception holds only once per idle time.
     script.rtt += Nanos::from_millis(1);
     script.within_round(Nanos::from_secs(11), 10, 0);
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
-    // Without an application limit nothing changes, and the old filter counts.
+    // If the sender was not application-limited, the pacing rate stays, and the expired filter starts PROBE_RTT.
     let mut script = restart(false);
     assert_eq!(script.cc.control().pacing_rate, Some(script.rate.mul_f64(1.25 * 0.99)));
     script.rtt += Nanos::from_millis(1);

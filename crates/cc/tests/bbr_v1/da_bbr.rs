@@ -1,4 +1,4 @@
-//! DA-BBR: delay-dependent window, recovery, PROBE_RTT.
+//! DA-BBR: delay-dependent cwnd, recovery, PROBE_RTT.
 
 use narrows_cc::bbr_v1::{ProbeRtt, State};
 use narrows_cc::schemes::DaBbr;
@@ -12,12 +12,12 @@ type Da = <DaBbr as Core>::Policy;
 /// BDP of the scripted path.
 const BDP: f64 = 500_000.0;
 
-/// In PROBE_BW's first cruise phase.
+/// A flow in PROBE_BW's first cruise phase.
 fn cruising() -> Script<Da> {
     Script::<Da>::in_phase(2, &[])
 }
 
-/// The window after acknowledgements with round-trip times of `rtt`, within a phase.
+/// cwnd after acknowledgements with round-trip times of `rtt`, within a phase.
 fn window_at(script: &mut Script<Da>, rtt: Nanos) -> Bytes {
     let before = std::mem::replace(&mut script.rtt, rtt);
     script.acks(10, 100);
@@ -25,7 +25,7 @@ fn window_at(script: &mut Script<Da>, rtt: Nanos) -> Bytes {
     script.cwnd()
 }
 
-/// The window is one BDP without a queue and approaches two as the queue grows.
+/// cwnd is one BDP without a queue and approaches two BDPs as the queue grows.
 #[test]
 fn da_bbr_window_grows_from_one_to_two_bdp_with_queue() {
     let mut script = cruising();
@@ -37,7 +37,7 @@ fn da_bbr_window_grows_from_one_to_two_bdp_with_queue() {
     assert!(window_at(&mut script, Nanos::from_secs(100_000)) <= quantised(2.0 * BDP, 8, false));
 }
 
-/// Only PROBE_BW scales the window, and with it the inflight targets.
+/// Only PROBE_BW scales cwnd, and with it the inflight targets.
 #[test]
 fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
     let wanted = |script: &Script<Da>| {
@@ -56,7 +56,7 @@ fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
 
     let mut script = cruising();
     assert_eq!(wanted(&script).0, quantised(BDP / 2.0, 8, false));
-    // Probing, without a queue: 1.25 · BDP / 2 is in flight, so the phase ends after min_rtt.
+    // Probing without a queue ends once the phase has outlasted min_rtt and 1.25 · BDP / 2 is in flight.
     script.reach_phase(0);
     let reached = quantised(1.25 * BDP / 2.0, 10, true);
     script.inflight = reached - MSS * 2;
@@ -67,7 +67,7 @@ fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
     script.inflight += MSS;
     script.within_round(TICK, 1, 0);
     assert_eq!(script.phase_of_cycle(), 1);
-    // Draining continues at one BDP and ends at half of it. The acknowledged segment counts as in flight.
+    // Draining continues at one BDP in flight and ends at half a BDP. The acknowledged segment counts as in flight.
     script.within_round_at(Bytes::new(500_000), 1);
     assert_eq!(script.phase_of_cycle(), 1);
     let drained = quantised(BDP / 2.0, 6, false);
@@ -77,7 +77,7 @@ fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
     assert_eq!(script.phase_of_cycle(), 2);
 }
 
-/// min_rtt expires and is measured again as `rtt`; then the first cruise phase of PROBE_BW.
+/// Lets min_rtt expire and be measured again as `rtt`, then runs to the first cruise phase of PROBE_BW.
 fn probe_rtt(script: &mut Script<Da>, rtt: Nanos) {
     script.expire_min_rtt(rtt, MSS * 10, 10);
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
@@ -96,20 +96,20 @@ fn da_bbr_scaling_is_off_while_min_rtt_rose_by_a_fifth() {
     let mut script = cruising();
     probe_rtt(&mut script, limit);
     assert_eq!(window_at(&mut script, limit), quantised(bdp_at(limit), 8, false));
-    // One microsecond more: two plain BDPs.
+    // One microsecond more turns scaling off: cwnd is two BDPs.
     let mut script = cruising();
     let risen = limit + Nanos::from_micros(1);
     probe_rtt(&mut script, risen);
     assert_eq!(window_at(&mut script, risen), quantised(2.0 * bdp_at(risen), 8, false));
-    // The next PROBE_RTT compares with that value: scaling is on again.
+    // The next PROBE_RTT compares with the risen min_rtt: scaling is on again.
     probe_rtt(&mut script, risen);
     assert_eq!(window_at(&mut script, risen), quantised(bdp_at(risen), 8, false));
-    // A lower min_rtt takes effect at once.
+    // A lower min_rtt takes effect immediately.
     probe_rtt(&mut script, old);
     assert_eq!(window_at(&mut script, old), quantised(BDP, 8, false));
 }
 
-/// PROBE_RTT keeps a third of the window, at least four segments.
+/// PROBE_RTT keeps a third of cwnd, at least four segments.
 #[test]
 fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     let mut script = cruising();
@@ -117,13 +117,13 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     let third = window.as_u64() / 3;
     script.expire_min_rtt(Nanos::from_millis(41), Bytes::new(third + 2), 1);
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: None, .. })), "{:?}", script.state());
-    // A third of the window, minus the byte that floating point may lose.
+    // A third of cwnd, within one byte of floating-point rounding.
     let kept = script.cwnd().as_u64();
     assert!((third - 1..=third + 1).contains(&kept), "{kept}, a third is {third}");
     script.inflight = Bytes::new(kept);
     script.round(1, 0);
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })), "the clock starts at a third");
-    // After 200 ms and a round the prior window returns, up to the target of the new phase.
+    // After 200 ms and a round cwnd returns to its prior value, up to the target of the new phase.
     script.return_to_probe_bw(1);
     assert!(script.cwnd() + MSS * 4 >= window);
 
@@ -135,14 +135,14 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     assert_eq!(script.cwnd(), MSS * 4);
 }
 
-/// Recovery starts at inflight; leaving it restores no window.
+/// Recovery starts with cwnd at inflight; leaving recovery does not restore cwnd.
 #[test]
 fn da_bbr_recovery_starts_at_inflight_without_restore() {
     let mut script = cruising();
     let window = window_at(&mut script, Nanos::from_millis(40));
     script.enter_recovery_at(MSS * 300, 2, 50);
     assert_eq!(script.cwnd(), MSS * 300, "without the two acknowledged");
-    // For a round only losses change the window, neither inflight nor acknowledged data.
+    // For a round only losses change cwnd; inflight and acknowledged data do not.
     script.within_round_at(MSS * 320, 40);
     assert_eq!(script.cwnd(), MSS * 300);
     script.within_round(TICK, 40, 7);
@@ -152,12 +152,12 @@ fn da_bbr_recovery_starts_at_inflight_without_restore() {
     script.leave_recovery(3);
     assert_eq!(script.cwnd(), MSS * 298);
     assert!(window > MSS * 298 && !script.cc.model().conserving());
-    // With nothing in flight one segment remains.
+    // With nothing in flight cwnd is one segment.
     script.enter_recovery_at(Bytes::ZERO, 1, 3);
     assert_eq!(script.cwnd(), MSS);
 }
 
-/// Recovery paces at three quarters until the phase ends, which drained inflight does.
+/// Recovery paces at three quarters of the bandwidth until the phase ends; drained inflight ends the phase.
 #[test]
 fn da_bbr_recovery_paces_at_three_quarters_until_drained() {
     let mut script = cruising();
@@ -179,7 +179,7 @@ fn da_bbr_recovery_paces_at_three_quarters_until_drained() {
     assert_eq!((script.cc.model().pacing_rate(), script.phase_of_cycle()), (cruise, phase + 1));
 }
 
-/// Pacing rates after recovery in STARTUP and a doubling of the bandwidth, and before.
+/// Pacing rates in Mbit/s before a loss in STARTUP, and after the recovery and a doubling of the bandwidth.
 fn startup_with_loss<P: narrows_cc::bbr_v1::Policy>() -> (f64, f64) {
     let mut script = Script::<P>::new(1, &[]);
     script.rate = script.rate / 4;
@@ -240,7 +240,7 @@ fn da_bbr_min_rtt_expired_outside_probe_bw_is_ignored() {
     assert_eq!(window_at(&mut script, risen), quantised(1.5 * BDP, 8, false), "one BDP of 60 ms");
 }
 
-/// An acknowledgement without a round-trip sample uses the last one.
+/// An acknowledgement without a round-trip sample uses the last sample.
 #[test]
 fn da_bbr_ack_without_rtt_uses_last_sample() {
     let mut script = cruising();

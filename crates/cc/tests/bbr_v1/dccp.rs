@@ -1,4 +1,4 @@
-//! DCCP-BBR: the first two gains follow the reported loss rate and are latched when a cycle begins.
+//! DCCP-BBR: the first two gains of a cycle follow the reported loss rate and are latched when the cycle begins.
 
 use narrows_cc::schemes::DccpBbr;
 use narrows_cc::{CongestionControl, Nanos, ReceiverFeedback, record};
@@ -16,7 +16,7 @@ fn gain(script: &Script<Adaptive>) -> f64 {
     script.number("pacing_gain")
 }
 
-/// The gains of the next cycle's eight phases.
+/// Runs through the next cycle and returns the gains of its eight phases.
 fn cycle(script: &mut Script<Adaptive>) -> [f64; 8] {
     std::array::from_fn(|phase| {
         script.reach_phase(phase as u8);
@@ -42,7 +42,7 @@ fn dccp_bbr_first_two_gains_follow_equation_9() {
         let gains = cycle(&mut script);
         assert!(same(gains[0], up) && same(gains[1], down), "{loss_rate}: {gains:?}");
         assert!(gains[2..].iter().all(|gain| same(*gain, 1.0)), "{loss_rate}: {gains:?}");
-        // Up to the cap the product of gain and received share preserves the estimate (equation 8).
+        // Up to the cap, gain times received share is 1, which preserves the estimate (equation 8).
         if (0.2..=0.3).contains(&loss_rate) {
             assert!(same(gains[0] * (1.0 - loss_rate), 1.0), "{loss_rate}");
         }

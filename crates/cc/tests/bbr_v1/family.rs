@@ -1,4 +1,4 @@
-//! Properties of all registered variants of BBRv1, recognised by its policer detection.
+//! Properties of all registered variants of BBRv1, recognised by the parameter of policer detection.
 
 use narrows_cc::schemes::{ALL, AnyScheme, Entry, find};
 use narrows_cc::{
@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use crate::flow::{self, Flow, MSS, Path};
 
-/// Any scheme over the common path. Packets sent in recovery count as retransmissions; the path itself
-/// repairs nothing.
+/// Any scheme over the common path. Packets sent in recovery count as retransmissions, because the sender of the common
+/// path retransmits nothing.
 #[derive(Clone, Debug)]
 struct Any {
     scheme: AnyScheme,
@@ -85,12 +85,12 @@ fn used(entry: &Entry, path: &Path, seed: u64) -> f64 {
     (flow.delivered - before).as_f64() / path.rate.over(path.rtt * 60).as_f64()
 }
 
-/// Outside recovery window and pacing rate stay between four segments and the limits of STARTUP: window and
-/// pacing gain 2.885, three of the largest send quanta so far (1 ms of pacing, at least two segments), rounding to an even number, and one
-/// acknowledgement.
+/// Checks the bounds of cwnd and pacing rate. Outside recovery cwnd is at least four segments. Upper bounds are the
+/// limits of STARTUP: cwnd and pacing gain 2.885, plus, for cwnd, three of the largest send quanta so far (1 ms of
+/// pacing, at least two segments), rounding to an even number, and one acknowledgement.
 fn check_bounds(entry: &Entry, path: &Path, seed: u64) {
     let mut flow = start(entry, path, seed, &[]);
-    // A tenth more for windows with an aggregation allowance: a few segments if acknowledgements are not
+    // A tenth more leaves space for the aggregation allowance in cwnd: a few segments if acknowledgements are not
     // aggregated.
     let rate = path.rate.as_bytes_per_sec() as f64 * 1.1;
     let bdp = rate * path.min_rtt().as_secs_f64();
@@ -115,13 +115,13 @@ proptest! {
 
     /// Alone on a clean path every variant fills the link.
     ///
-    /// Nine tenths: BBR loses 1 % to its pacing margin; the variants that keep less than BBR in flight stay
-    /// above 31/32 of that, their draining phase without a probe.
+    /// The limit is nine tenths: BBR loses 1 % to its pacing margin; the variants that keep less in flight than BBR
+    /// stay above 31/32 of the rest, the cost of a draining phase without a probe.
     #[test]
     fn family_alone_on_clean_path_fills_the_link((path, seed) in clean_path()) {
         for entry in variants() {
             let used = used(entry, &path, seed);
-            // A partly sent packet counts as a whole, at the beginning as at the end.
+            // A partly sent packet counts as a whole packet, both at the beginning and at the end.
             let most = 1.0 + 2.0 * MSS.as_f64() / path.rate.over(path.rtt * 60).as_f64();
             prop_assert!((0.9..=most).contains(&used), "{}: {used} of {path:?}", entry.info.name);
         }
@@ -148,7 +148,7 @@ const NEUTRAL: [(&str, &[(&str, f64)]); 7] = [
     ("bbq", &[("theta", 10.0)]),
 ];
 
-/// Time, acknowledged data and control of each acknowledgement.
+/// Time, inflight and control after each acknowledgement.
 fn events(entry: &Entry, path: &Path, seed: u64, end: Nanos, values: &[(&str, f64)]) -> Vec<(Nanos, Bytes, Control)> {
     let mut flow = start(entry, path, seed, values);
     let mut seen = Vec::new();
@@ -157,7 +157,7 @@ fn events(entry: &Entry, path: &Path, seed: u64, end: Nanos, values: &[(&str, f6
     seen
 }
 
-/// Paths: clean for two PROBE_RTTs, aggregated, policed, lossy, shallow.
+/// Paths and durations: clean (long enough for two PROBE_RTTs), aggregated, policed, lossy, shallow buffer.
 fn paths() -> [(Path, Nanos); 5] {
     let seconds = Nanos::from_secs;
     let clean = Path::new(10.0, 40);

@@ -90,7 +90,7 @@ fn probing(values: &[(&str, f64)]) -> Script<Gc> {
 
 const UP_AT_HALF: f64 = 1.5 - 0.5 * 0.840_896_415_253_714_5; // 0.5^0.25
 
-/// An acknowledgement 1 ms later with this many BDPs in flight, before and after.
+/// Feeds an acknowledgement 1 ms later with this many BDPs in flight both before and after it.
 fn ack_at(script: &mut Script<Gc>, bdps: f64, lost: u64) {
     script.change_within_round(ms(1.0), 1, lost, |ack| {
         ack.inflight = Bytes::new((BDP as f64 * bdps) as u64);
@@ -104,7 +104,8 @@ fn paced(script: &Script<Gc>, gain: f64) -> bool {
     is.as_bytes_per_sec().abs_diff(expected.as_bytes_per_sec()) <= 1
 }
 
-/// Algorithm 1 assigns `P_up` only below 1 BDP: a probe that begins above keeps the gain of 1 until then.
+/// Algorithm 1 assigns `P_up` only below 1 BDP: a probe that begins above 1 BDP keeps the gain of 1 until inflight
+/// falls below 1 BDP.
 #[test]
 fn bbr_gc_assigns_p_up_only_below_one_bdp() {
     let mut script = probing(&[]);
@@ -119,7 +120,8 @@ fn bbr_gc_assigns_p_up_only_below_one_bdp() {
     ack_at(&mut script, 0.99, 0);
     assert!(paced(&script, 1.05));
     assert_eq!(script.phase_of_cycle(), 0);
-    // After a min_rtt the probe ends at its gain: 1.05 BDP here, 1 BDP if it never was below.
+    // After a min_rtt the probe ends when inflight reaches its gain: 1.05 BDP here, 1 BDP if inflight never was below 1
+    // BDP.
     script.now += ms(40.0);
     ack_at(&mut script, 1.04, 0);
     assert_eq!(script.phase_of_cycle(), 0);
@@ -140,7 +142,7 @@ fn bbr_gc_pacing_gain_follows_every_ack_of_a_probe() {
     script.rtt = ms(80.0 * 0.6561);
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.05));
-    // A greater RTT_max flattens the curve: 40 of 128 ms are 5/16.
+    // A greater RTT_max lowers ω: 40 of 128 ms are 5/16.
     script.rtt = ms(128.0);
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.0), "at RTT_max the flow does not probe");
@@ -158,7 +160,7 @@ fn bbr_gc_pacing_gain_follows_every_ack_of_a_probe() {
     assert!(paced(&script, 1.0));
 }
 
-/// A probe ends at once above 1.25 BDP in flight, or with a loss.
+/// A probe ends immediately above 1.25 BDP in flight, or with a loss.
 #[test]
 fn bbr_gc_probe_ends_above_1_25_bdp_or_on_loss() {
     for (before, lost, ends) in [(1.249, 0, false), (1.251, 0, true), (0.5, 1, true)] {
@@ -175,7 +177,7 @@ fn bbr_gc_probe_ends_above_1_25_bdp_or_on_loss() {
     }
 }
 
-/// Otherwise a probe ends as BBR's does, once inflight has reached its gain.
+/// Otherwise a probe ends as in BBR: after min_rtt, once inflight has reached gain x BDP.
 #[test]
 fn bbr_gc_probe_ends_as_bbr_when_inflight_shows_gain() {
     // P_up is 1.0796 at ω = 1/2.
@@ -196,7 +198,8 @@ fn bbr_gc_probe_ends_as_bbr_when_inflight_shows_gain() {
         ack_at(&mut script, before, 0);
         assert_eq!(script.phase_of_cycle(), u8::from(ends), "{between}, {before}");
     }
-    // Draining ends at 1 BDP without waiting for min_rtt; the gain of 1 then applies at once.
+    // With `DRAIN` the probe ends at 1 BDP without waiting for min_rtt; with `CRUISE` the gain of 1 applies immediately
+    // at 1 BDP.
     let mut draining = probing(&[("between", DRAIN)]);
     ack_at(&mut draining, 0.99, 0);
     assert_eq!(draining.phase_of_cycle(), 0);
@@ -212,8 +215,8 @@ fn bbr_gc_probe_ends_as_bbr_when_inflight_shows_gain() {
 /// Send quanta count towards the inflight target only if enabled.
 #[test]
 fn bbr_gc_counts_send_quanta_only_if_enabled() {
-    // BBR's own target: 1.25 BDP are 432 segments, plus three quanta of 9 (1.07 x 100 Mbit/s for 2^-10 s),
-    // rounded up to even, plus two.
+    // BBR's target: 1.25 BDP are 432 segments, plus three quanta of 9 (1.07 x 100 Mbit/s for 2^-10 s), rounded up to
+    // even, plus two.
     let threshold = quantised(BDP as f64 * 1.25, 9, true);
     assert_eq!(threshold, MSS * 462);
     for (before, ends) in [(threshold - Bytes::new(1), 0), (threshold, 1)] {
@@ -235,10 +238,10 @@ fn bbr_gc_app_limited_sender_keeps_probing() {
     assert!(script.cc.model().pacing_rate() > script.rate);
 }
 
-/// The smoothed or the minimum round-trip time may replace the latest.
+/// The smoothed or the minimum round-trip time may replace the latest sample.
 #[test]
 fn bbr_gc_rtt_may_be_smoothed_or_minimum() {
-    // One late sample of 160 ms in a round of 40 ms: only the latest sample becomes RTT_max.
+    // One delayed sample of 160 ms in a round of 40 ms becomes RTT_max only if the latest sample is used.
     for (kind, greatest) in [(0.0, 160.0), (1.0, 80.0), (2.0, 80.0)] {
         let mut script = probing(&[("rtt", kind)]);
         script.change_within_round(ms(1.0), 1, 0, |ack| ack.rtt = Some(ms(160.0)));
@@ -247,7 +250,7 @@ fn bbr_gc_rtt_may_be_smoothed_or_minimum() {
     }
 }
 
-/// A flow alone probes according to the queue that its STARTUP left.
+/// A single flow probes according to the queue that its STARTUP built.
 #[test]
 fn bbr_gc_alone_probes_by_queue_left_from_startup() {
     // STARTUP fills this buffer of 1 BDP: RTT_max is twice the propagation delay, and P_up is 1.08 with an

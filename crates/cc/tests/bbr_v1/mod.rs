@@ -1,4 +1,4 @@
-//! BBRv1 against the rules of Linux `tcp_bbr.c`, with expectations computed from the path.
+//! Tests of BBRv1 against the rules of Linux `tcp_bbr.c`, with expected values computed from the path.
 
 mod acd;
 mod adaptive;

@@ -1,4 +1,4 @@
-//! BBR over the common path, with access to its model.
+//! BBR flows over the common test path, with access to the model of BBR.
 
 use narrows_cc::bbr_v1::{BbrCore, Policy};
 use narrows_cc::{Scheme, Setup};

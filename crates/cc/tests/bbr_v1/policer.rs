@@ -13,14 +13,14 @@ fn interval(script: &mut Script<V1>, rounds: usize, lost: u64) {
     script.round(100, lost);
 }
 
-/// In PROBE_BW after a loss: an interval has begun.
+/// A flow in PROBE_BW after a loss, which has begun an interval.
 fn sampling() -> Script<V1> {
     let mut script = Script::<V1>::in_probe_bw(&[]);
     script.round(100, 1);
     script
 }
 
-/// Two intervals with a fifth of the packets lost and equal rates indicate a policer for 48 rounds.
+/// Two intervals with a fifth of the packets lost and equal rates indicate a policer, whose rate is used for 48 rounds.
 #[test]
 fn policer_two_lossy_intervals_of_equal_rate_hold_48_rounds() {
     let mut script = sampling();
@@ -28,7 +28,7 @@ fn policer_two_lossy_intervals_of_equal_rate_hold_48_rounds() {
     interval(&mut script, 3, 60);
     assert_eq!(script.cc.model().policed(), None);
     interval(&mut script, 4, 79);
-    // 400 segments in 4 x 40 ms, then 300 in 3 x 40 ms: the same rate, 3.62 MB/s, and the mean of both.
+    // 300 segments in 3 x 40 ms, then 400 in 4 x 40 ms: both rates, and so their mean, are 3.62 MB/s.
     let rate = (MSS * 400).per(Nanos::from_millis(160));
     assert_eq!(script.cc.model().policed(), Some(rate));
     assert_eq!(script.cc.model().bw(), rate);
@@ -41,7 +41,7 @@ fn policer_two_lossy_intervals_of_equal_rate_hold_48_rounds() {
     assert_eq!(script.cc.model().policed(), Some(rate));
     script.round(100, 0);
     assert_eq!(script.cc.model().policed(), None);
-    // The cycle restarts as after DRAIN, and the pacing rate is that of the state.
+    // The cycle restarts as after DRAIN, and the pacing rate follows the gain of the state.
     assert!(matches!(script.state(), State::ProbeBw { since, .. } if since == script.now));
     let gain = script.cc.model().settings().probe_gain(script.phase_of_cycle());
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(gain * 0.99));
@@ -56,7 +56,7 @@ fn policer_loss_threshold_is_50_of_256() {
         interval(&mut script, 4, second);
         script.cc.model().policed().is_some()
     };
-    // 300 delivered: 58 lost are 19.3 %, below 50/256 = 19.53 %. With 400 delivered 79 losses would be
+    // With 300 segments delivered, 58 lost are 19.3 %, below 50/256 = 19.53 %. With 400 delivered, 79 losses are
     // needed.
     assert!(!two(58, 58));
     assert!(!two(59, 78));
@@ -107,7 +107,7 @@ fn policer_interval_lasts_at_least_a_millisecond() {
     let mut script = Script::<V1>::in_probe_bw(&[]);
     script.rtt = Nanos::from_micros(100);
     script.round(100, 1);
-    // 16 rounds of 0.1 ms: the first interval ends after ten of them; the second is incomplete.
+    // 13 rounds of 0.1 ms: the first interval ends after ten rounds; the second interval is incomplete.
     for _ in 0..13 {
         script.round(100, 50);
     }
@@ -136,7 +136,7 @@ fn policer_short_long_or_app_limited_interval_is_ignored() {
     assert_eq!(script.cc.model().policed(), None);
     interval(&mut script, 4, 100);
     assert!(script.cc.model().policed().is_some());
-    // An application-limited sample restarts it too.
+    // An application-limited sample restarts the search too.
     let mut script = sampling();
     interval(&mut script, 3, 100);
     script.app_limited = true;
@@ -172,7 +172,7 @@ fn policer_detection_can_be_disabled() {
     assert_eq!(script.cc.model().policed(), None);
 }
 
-/// Behind a policer the detection finds its rate and ends the losses.
+/// Behind a policer, the detection finds the policer's rate and ends the losses.
 #[test]
 fn policer_detection_finds_rate_and_ends_losses() {
     // A burst of 200 kB passes at 100 Mbit/s; then all packets above 10 Mbit/s are dropped. The bandwidth
@@ -194,6 +194,6 @@ fn policer_detection_finds_rate_and_ends_losses() {
         }
     });
     assert_eq!(rounds, 47, "the 48th ends it");
-    // Packets sent before the detection are lost for some round trips; later ones are not.
+    // Packets sent before the detection are lost for some round trips; later packets are not lost.
     assert!(lost.is_empty(), "{lost:?}");
 }

@@ -33,7 +33,7 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
                 (_, State::ProbeRtt { .. }) => round.push(now),
                 (State::ProbeRtt { .. }, _) => {
                     left.push(now);
-                    // The prior window at once, plus the data of this acknowledgement.
+                    // cwnd returns to its prior value immediately, plus the data of this acknowledgement.
                     assert!(model.cwnd() >= before && model.cwnd() <= before + MSS, "{before:?}");
                     assert!(model.in_probe_bw());
                 }
@@ -55,7 +55,7 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
         assert!(entered[i] > due[i] && entered[i] <= due[i] + gap * 2, "{:?} for {:?}", entered[i], due[i]);
         // The queue drains within the current round trip: 40 ms and up to a quarter of a BDP of queue.
         assert!(held[i] > entered[i] && held[i] - entered[i] <= Nanos::from_millis(50), "{entered:?} {held:?}");
-        // Then a round trip of four packets, and 200 ms.
+        // A round trip with four packets and at least 200 ms must follow.
         assert!(round[i] - held[i] >= Nanos::from_millis(40), "{held:?} {round:?}");
         let stay = left[i] - held[i];
         assert!(stay > Nanos::from_millis(200) && stay <= Nanos::from_millis(242), "{stay:?}");
@@ -98,8 +98,8 @@ fn probe_rtt_measures_the_path_without_queue() {
 /// Rate samples in PROBE_RTT do not lower the bandwidth estimate.
 #[test]
 fn probe_rtt_samples_do_not_lower_the_bandwidth() {
-    // 200 ms are 20 round trips of 10 ms, twice the bandwidth filter. Four segments per round trip give 4.6
-    // Mbit/s.
+    // 200 ms are 20 round trips of 10 ms, twice the length of the bandwidth filter. Four segments per round trip give
+    // 4.6 Mbit/s.
     let path = Path::new(50.0, 10);
     let rate = path.rate.as_bytes_per_sec() as f64;
     let mut flow = Flow::<V1>::new(path, 1, &[]);
@@ -108,7 +108,7 @@ fn probe_rtt_samples_do_not_lower_the_bandwidth() {
         let model = flow.cc.model();
         let bw = model.bw().as_bytes_per_sec() as f64;
         if ack.now > Nanos::from_secs(1) {
-            // 1 %: after PROBE_RTT the pacing rate that refreshes the filter is 1 % below the bandwidth.
+            // Tolerance 1 %: after PROBE_RTT the pacing rate that refreshes the filter is 1 % below the bandwidth.
             assert!(bw >= 0.99 * rate && bw <= rate * 1.0001, "{:?} at {:?}", model.bw(), ack.now);
         }
         rounds += u64::from(matches!(model.state(), State::ProbeRtt { .. }) && model.round_start());
@@ -116,7 +116,7 @@ fn probe_rtt_samples_do_not_lower_the_bandwidth() {
     assert!(rounds > 10, "{rounds}");
 }
 
-/// A sample equal to min_rtt renews it.
+/// A sample equal to min_rtt renews min_rtt.
 #[test]
 fn probe_rtt_equal_sample_renews_min_rtt() {
     let mut script = Script::<V1>::in_probe_bw(&[]);
@@ -126,7 +126,7 @@ fn probe_rtt_equal_sample_renews_min_rtt() {
     run(&mut script); // 250 x 40 ms, each equal to the minimum
     assert!(script.cc.model().in_probe_bw());
     script.rtt = Nanos::from_nanos(40_000_001);
-    run(&mut script); // 10 s and 250 ns after the last of them
+    run(&mut script); // 10 s and 250 ns after the last equal sample
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
     assert_eq!(script.cc.model().min_rtt(), Some(script.rtt));
 }
@@ -150,7 +150,7 @@ fn probe_rtt_delayed_ack_does_not_replace_expired_min_rtt() {
     assert_eq!(after_silence(1448, 0), new, "a full packet");
 }
 
-/// In PROBE_RTT with its clock set, 11 s after the last confirmation of the minimum.
+/// A flow in PROBE_RTT with its clock set, 11 s after the last confirmation of the minimum.
 fn in_probe_rtt() -> Script<V1> {
     let mut script = Script::<V1>::in_probe_bw(&[]);
     script.rtt += Nanos::from_millis(1);
@@ -176,7 +176,7 @@ fn probe_rtt_round_starts_when_inflight_has_fallen() {
     }
 }
 
-/// The next PROBE_RTT starts ten seconds after the last one ended.
+/// The next PROBE_RTT starts ten seconds after the last PROBE_RTT ended.
 #[test]
 fn probe_rtt_repeats_ten_seconds_after_its_end() {
     let mut script = in_probe_rtt();
@@ -190,7 +190,7 @@ fn probe_rtt_repeats_ten_seconds_after_its_end() {
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
 }
 
-/// Recovery in PROBE_RTT keeps the window from before.
+/// Recovery in PROBE_RTT keeps cwnd saved from before PROBE_RTT.
 #[test]
 fn probe_rtt_recovery_keeps_the_prior_window() {
     let mut script = in_probe_rtt();
@@ -200,11 +200,11 @@ fn probe_rtt_recovery_keeps_the_prior_window() {
     assert_eq!(script.cc.model().prior_cwnd(), window);
     script.leave_recovery(1);
     script.return_to_probe_bw(4);
-    // Plus the data of the last acknowledgement.
+    // cwnd also includes the data of the last acknowledgement.
     assert_eq!(script.cc.model().cwnd(), window + MSS * 4);
 }
 
-/// A restart from idle ends PROBE_RTT if its time has passed.
+/// A restart from idle ends PROBE_RTT if the duration of PROBE_RTT has passed.
 #[test]
 fn probe_rtt_idle_restart_ends_it_after_its_time() {
     for (idle_ms, over) in [(199, false), (201, true)] {

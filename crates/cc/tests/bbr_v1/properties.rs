@@ -81,7 +81,7 @@ fn apply(script: &mut Script<V1>, event: &Event) {
 proptest! {
     /// Random event sequences keep BBRv1's invariants.
     ///
-    /// Illegal transitions panic in these builds; the rest is asserted here.
+    /// Illegal transitions panic in debug builds; this test asserts the other invariants.
     #[test]
     fn bbr_v1_any_event_sequence_keeps_invariants(seed in any::<u64>(), events in prop::collection::vec(event(), 1..300)) {
         let mut script = Script::<V1>::new(seed, &[]);
@@ -92,7 +92,7 @@ proptest! {
             prop_assert!(control.cwnd >= MSS, "{control:?}");
             prop_assert!(!control.pacing_rate.unwrap().is_zero());
             prop_assert!(model.send_quantum() >= MSS && model.send_quantum() <= MSS * 127);
-            // A quantum of one segment binds the transport, otherwise its own rule decides.
+            // A quantum of one segment limits the burst; otherwise the transport's rule decides.
             prop_assert_eq!(control.burst, if model.send_quantum() == MSS { MSS } else { Bytes::MAX });
             match model.state() {
                 State::Startup => prop_assert!(!model.full_bw_reached()),
@@ -128,15 +128,16 @@ fn bbr_v1_only_diagram_transitions_are_legal() {
         [State::Startup, State::Drain].into_iter().chain(cycle).chain(probe_rtt)
     };
     let count = |from: State| states().filter(|to| from.may_become(*to)).count();
-    // To DRAIN and PROBE_RTT.
+    // STARTUP may become DRAIN or PROBE_RTT.
     assert_eq!(count(State::Startup), 2);
-    // To seven phases and PROBE_RTT.
+    // DRAIN may become any of seven phases or PROBE_RTT.
     assert_eq!(count(State::Drain), 8);
     for phase in 0..CYCLE_PHASES {
-        // To seven start phases and PROBE_RTT; from the probing phase also to the draining one.
+        // A phase may become any of seven start phases or PROBE_RTT; the probing phase may also become the draining
+        // phase.
         assert_eq!(count(State::ProbeBw { phase, since: Nanos::ZERO }), if phase == 0 { 9 } else { 8 });
     }
-    // To STARTUP, seven phases, and the next step inside.
+    // PROBE_RTT may become STARTUP, any of seven phases, or its next step.
     let end = Some(Nanos::from_secs(1));
     assert_eq!(count(State::ProbeRtt(ProbeRtt::ENTRY)), 9);
     assert_eq!(count(State::ProbeRtt(ProbeRtt { until: end, round_done: false })), 9);

@@ -12,7 +12,7 @@ type Adaptive = <AdaptiveBbr as Core>::Policy;
 
 const BDP: f64 = 500_000.0;
 
-/// Sends `fresh` new segments and retransmits `repeated`.
+/// Sends `fresh` new segments and `repeated` retransmissions.
 fn send(script: &mut Script<Modest>, fresh: u64, repeated: u64) {
     for n in 0..fresh + repeated {
         let (now, inflight) = (script.now, script.inflight);
@@ -35,7 +35,7 @@ fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
     // No change within the round.
     script.within_round(TICK, 1, 0);
     assert_share(&script, 1.0);
-    // The round ends: 1 − 0.1 / 2.
+    // The round ends: the factor is 1 − 0.1 / 2.
     script.now -= script.rtt - TICK;
     script.round(1, 0);
     assert_share(&script, 0.95);
@@ -48,7 +48,7 @@ fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
         "so do the tests of inflight"
     );
     assert_eq!(script.cc.model().max_bw(), script.rate, "the filter is left alone");
-    // Rounds without retransmissions keep the factor; the next one with any cuts it again.
+    // Rounds without retransmissions keep the factor; the next round with retransmissions cuts it again.
     send(&mut script, 50, 0);
     script.round(1, 0);
     assert_share(&script, 0.95);
@@ -63,7 +63,7 @@ fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
 #[test]
 fn modest_bbr_keeps_three_quarters_until_next_probe() {
     let mut script = Script::<Modest>::in_phase(2, &[]);
-    send(&mut script, 0, 10); // r = 1: half of it without the floor
+    send(&mut script, 0, 10); // r = 1: the factor would be 0.5 without the floor
     script.round(1, 0);
     assert_share(&script, 0.75);
     send(&mut script, 90, 10);
@@ -73,7 +73,7 @@ fn modest_bbr_keeps_three_quarters_until_next_probe() {
     assert_share(&script, 0.75);
     script.reach_phase(0);
     assert_share(&script, 1.25);
-    // A cut in the probing phase outlasts it.
+    // A cut in the probing phase outlasts the phase.
     send(&mut script, 80, 20);
     script.inflight = Bytes::ZERO;
     script.round(1, 0);
@@ -98,7 +98,7 @@ fn modest_bbr_response_and_floor_are_parameters() {
     assert_share(&script, 0.3);
 }
 
-/// RFBBR's window after a round trip with these samples in ms; min_rtt is 40 ms, the maximum 80 ms.
+/// RFBBR's cwnd after a round trip with these samples in ms; min_rtt is 40 ms, and the maximum RTT is 80 ms.
 fn rf_window(samples: &[f64]) -> Bytes {
     let mut script = Script::<ByQueue>::in_phase(2, &[("extra_acked", 0.0)]);
     let to_rtt = |ms: f64| Nanos::from_nanos((ms * 1e6) as u64);
@@ -113,7 +113,7 @@ fn rf_window(samples: &[f64]) -> Bytes {
         script.rtt = to_rtt(*rtt);
         script.within_round(TICK, 1, 0);
     }
-    // The next round evaluates the last one; its own sample does not count yet.
+    // The next round evaluates the previous round; the sample that begins the next round does not count yet.
     script.rtt = Nanos::from_millis(40);
     let ack = script.next_ack(TICK, 1, 0);
     script.cc.on_ack(&ack);
@@ -122,11 +122,11 @@ fn rf_window(samples: &[f64]) -> Bytes {
     script.cwnd()
 }
 
-/// RFBBR's window gain follows the queue that persisted for a round.
+/// RFBBR's cwnd gain follows the queue that persisted for a round.
 #[test]
 fn rfbbr_window_gain_follows_standing_queue() {
     let window = |gain: f64| quantised(gain * BDP, 8, false);
-    // f = (s − 40) / 40: 0.1 is 44 ms, 0.9 is 76 ms.
+    // f = (s − 40) / 40 is 0.1 at 44 ms and 0.9 at 76 ms.
     for (s, gain) in [(40.0, 2.0), (44.0, 2.0), (44.001, 1.5), (75.999, 1.5), (76.0, 1.0), (80.0, 1.0)] {
         assert_eq!(rf_window(&[s]), window(gain), "{s} ms");
     }
@@ -135,7 +135,7 @@ fn rfbbr_window_gain_follows_standing_queue() {
     assert_eq!(rf_window(&[160.0, 90.0]), window(1.5), "the maximum may grow: (90 − 40) / 120");
 }
 
-/// RFBBR keeps a window of two BDPs as long as it has seen no queue.
+/// RFBBR keeps a cwnd of two BDPs as long as it has seen no queue.
 #[test]
 fn rfbbr_without_queue_keeps_two_bdp() {
     let mut script = Script::<ByQueue>::in_phase(2, &[("extra_acked", 0.0)]);
@@ -145,8 +145,8 @@ fn rfbbr_without_queue_keeps_two_bdp() {
     assert_eq!(script.cwnd(), quantised(2.0 * BDP, 8, false));
 }
 
-/// Adaptive-BBR's gains of probing and draining for these round-trip times at the start of the phases;
-/// min_rtt is 40 ms, the maximum 80 ms.
+/// Adaptive-BBR's gains of probing and draining for these round-trip times at the start of the phases; min_rtt is 40
+/// ms, and the maximum RTT is 80 ms.
 fn adaptive_gains(up_ms: u64, down_ms: u64, values: &[(&str, f64)]) -> (f64, f64) {
     let mut script = Script::<Adaptive>::in_phase(2, values);
     script.rtt = Nanos::from_millis(80);
@@ -184,7 +184,7 @@ fn adaptive_bbr_gains_fall_with_buffer_occupancy() {
         let gains = adaptive_gains(up, down, &[]);
         assert!(near(gains, expected), "{up} and {down} ms: {gains:?}");
     }
-    // At least 1 and 0.1.
+    // The gains are at least 1 and 0.1.
     assert!(near(adaptive_gains(80, 80, &[("sensitivity", 1.0)]), (1.0, 0.1)));
     assert!(near(adaptive_gains(80, 80, &[("sensitivity", 0.0)]), (1.25, 0.75)));
 }

@@ -5,7 +5,7 @@ use narrows_cc::{Bytes, CongestionCause, Nanos, Phase, Rate};
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::{Script, TICK, quantised};
 
-/// In PROBE_BW's first cruise phase, with the window at its target.
+/// A flow in PROBE_BW's first cruise phase, with cwnd at its target.
 fn cruising() -> Script<V1> {
     let mut script = Script::<V1>::in_phase(2, &[("extra_acked", 0.0)]);
     script.acks(10, 100);
@@ -13,7 +13,7 @@ fn cruising() -> Script<V1> {
     script
 }
 
-/// Recovery conserves packets for one round; leaving it restores the window.
+/// Recovery conserves packets for one round; leaving recovery restores cwnd.
 #[test]
 fn recovery_conserves_packets_for_a_round_then_restores() {
     let mut script = cruising();
@@ -21,25 +21,24 @@ fn recovery_conserves_packets_for_a_round_then_restores() {
     script.enter_recovery_at(MSS * 300, 2, 50);
     assert!(script.cc.model().conserving());
     assert_eq!(script.cc.model().cwnd(), MSS * 302);
-    // Two more are acknowledged and two sent: the window is constant.
+    // Two more segments are acknowledged and two are sent: cwnd stays constant.
     script.within_round(TICK, 2, 0);
     assert_eq!(script.cc.model().cwnd(), MSS * 302);
-    // More losses empty the pipe; the window is at least inflight plus the delivered data.
+    // More losses empty the pipe; cwnd is at least inflight plus the delivered data.
     script.inflight = MSS * 280;
     script.within_round(TICK, 2, 20);
     assert_eq!(script.cc.model().cwnd(), MSS * 282);
-    // A window that stays above this minimum after its losses is kept.
+    // If cwnd less the losses stays above this minimum, it is kept.
     script.inflight = MSS * 250;
     script.within_round(TICK, 2, 1);
     assert_eq!(script.cc.model().cwnd(), MSS * 281);
-    // In the next round the window may grow by the delivered data: at most two packets leave for one that
-    // arrives.
+    // In the next round cwnd may grow by the delivered data: at most two packets are sent per packet delivered.
     script.round(10, 0);
     assert!(!script.cc.model().conserving());
     assert_eq!(script.cc.model().cwnd(), MSS * 291);
     script.within_round(TICK, 10, 4);
     assert_eq!(script.cc.model().cwnd(), MSS * 297);
-    // Leaving recovery restores the prior window at once, here up to its target.
+    // Leaving recovery restores the prior cwnd immediately, here up to its target.
     script.leave_recovery(10);
     assert_eq!(script.cc.model().cwnd(), window);
     assert_eq!(script.cc.model().phase(), Phase::Open);
@@ -70,7 +69,8 @@ fn recovery_starts_a_round_for_full_conservation() {
     assert_eq!(script.cc.model().round(), rounds + 1);
 }
 
-/// On a lossy path the window stays constant in the first round of recovery, and its end restores the prior one.
+/// On a lossy path cwnd is at least inflight plus delivered data in the first round of recovery, and the end of
+/// recovery restores the prior cwnd.
 #[test]
 fn recovery_on_lossy_path_holds_and_restores_window() {
     let mut path = Path::new(20.0, 40);
@@ -86,7 +86,7 @@ fn recovery_on_lossy_path_holds_and_restores_window() {
                 entered += 1;
             }
             (Phase::Recovery, Phase::Open) => {
-                // Restored up to the target of the current phase: two segments fewer after probing.
+                // cwnd is restored up to the target of the current phase, which is two segments lower after probing.
                 assert!(window + MSS * 2 >= before, "{window:?} after {before:?}");
                 left += 1;
             }
@@ -110,7 +110,7 @@ fn recovery_random_loss_of_1_percent_costs_little_more() {
     path.drop_every = Some(100);
     let mut flow = Flow::<V1>::new(path, 1, &[]);
     flow.run(Nanos::from_secs(10), |_, _| {});
-    // The path loses 1 %, the pacing margin takes 1 %, STARTUP 0.4 s of 10; probes regain some.
+    // The path loses 1 %, the pacing margin costs 1 %, and STARTUP costs 0.4 s of 10 s; probes regain some of it.
     let share = flow.delivered.as_f64() / flow.path.rate.over(Nanos::from_secs(10)).as_f64();
     assert!(share > 0.93, "{share}");
 }
@@ -123,7 +123,7 @@ fn recovery_does_not_start_on_ecn_marks() {
     script.inflight = MSS * 300;
     script.enter_recovery(CongestionCause::Ecn, 2, 0);
     assert_eq!((script.cc.model().cwnd(), script.cc.model().conserving()), (window, false));
-    // A loss in the meantime starts recovery.
+    // A loss during this response starts recovery.
     script.within_round(TICK, 2, 1);
     assert_eq!((script.cc.model().cwnd(), script.cc.model().conserving()), (MSS * 302, true));
 }
@@ -134,7 +134,7 @@ fn time_out(script: &mut Script<V1>, inflight: Bytes, consecutive: u32) {
     script.report_timeout(consecutive);
 }
 
-/// A timeout leaves one segment; loss repair then grows the window from four segments to the prior one.
+/// A timeout sets cwnd to one segment; loss repair then raises cwnd from four segments to its prior value.
 #[test]
 fn timeout_leaves_one_segment_then_regrows_from_four() {
     let mut script = cruising();
@@ -148,15 +148,15 @@ fn timeout_leaves_one_segment_then_regrows_from_four() {
     script.round(4, 0);
     assert_eq!(script.cwnd(), MSS * 8);
     script.leave_recovery(8);
-    // The window saved at the first timeout, not the single segment of the second.
+    // cwnd saved at the first timeout is restored, not the single segment of the second timeout.
     assert_eq!(script.cwnd(), window);
-    // Packets still in flight remain usable.
+    // After a timeout cwnd still covers packets in flight.
     time_out(&mut script, MSS * 7, 1);
     assert_eq!(script.cwnd(), MSS * 8);
     assert_eq!(script.cc.model().inflight(), MSS * 7);
 }
 
-/// A timeout in recovery keeps the window from before recovery.
+/// A timeout in recovery keeps cwnd saved from before recovery.
 #[test]
 fn timeout_in_recovery_keeps_the_prior_window() {
     let mut script = Script::<V1>::new(1, &[]);
@@ -166,7 +166,7 @@ fn timeout_in_recovery_keeps_the_prior_window() {
     assert_eq!(script.cwnd(), MSS * 46);
     time_out(&mut script, Bytes::ZERO, 1);
     script.leave_recovery(2);
-    // 20 from before plus the two delivered: STARTUP continues.
+    // 20 segments from before recovery plus the two delivered; STARTUP continues.
     assert_eq!(script.cwnd(), MSS * 22);
 }
 
@@ -178,12 +178,12 @@ fn timeout_in_startup_restarts_growth_detection() {
     time_out(&mut script, Bytes::ZERO, 1);
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);
     script.inflight = Bytes::new(700_000);
-    script.round(100, 0); // would have been the third without growth
+    script.round(100, 0); // would have been the third round without growth
     assert!(!script.cc.model().full_bw_reached());
     assert_eq!(script.cc.model().full_bw(), script.rate);
 }
 
-/// A spurious loss restores the window and restarts the search for the full pipe.
+/// A spurious loss restores cwnd and restarts the search for the full pipe.
 #[test]
 fn spurious_loss_restores_window_and_full_pipe_search() {
     let mut script = Script::<V1>::new(1, &[]);
@@ -195,8 +195,8 @@ fn spurious_loss_restores_window_and_full_pipe_search() {
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);
     script.leave_recovery(1);
     assert!(script.cc.model().cwnd() >= window);
-    // Without the undo this would be the third round. This acknowledgement sets the reference, the next two
-    // bring no growth, and only the third fills the pipe.
+    // Without the undo, the round that left recovery would be the third without growth. Instead it set the reference:
+    // the next two rounds bring no growth, and only the third round fills the pipe.
     for _ in 0..2 {
         script.round(10, 0);
         assert!(!script.cc.model().full_bw_reached());

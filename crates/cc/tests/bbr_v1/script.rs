@@ -36,8 +36,8 @@ impl<P: Policy> Script<P> {
         self.next(after, acked, round)
     }
 
-    /// An acknowledgement of `acked` segments `after` the last one, with `lost` newly lost segments. Its
-    /// sample belongs to packets sent after the previous acknowledgement, so it begins a round trip.
+    /// An acknowledgement of `acked` segments `after` the last acknowledgement, with `lost` newly lost segments. Its
+    /// rate sample is of packets sent after the last acknowledgement, so it begins a round trip.
     pub fn next_ack(&mut self, after: Nanos, acked: u64, lost: u64) -> Ack {
         self.ack(after, acked, lost, true)
     }
@@ -60,14 +60,14 @@ impl<P: Policy> Script<P> {
         self.change_within_round(after, acked, lost, |_| {});
     }
 
-    /// As above, after a change of the acknowledgement.
+    /// Like [`Self::within_round`], but `change` first modifies the acknowledgement.
     pub fn change_within_round(&mut self, after: Nanos, acked: u64, lost: u64, change: impl FnOnce(&mut Ack)) {
         let mut ack = self.ack(after, acked, lost, false);
         change(&mut ack);
         self.cc.on_ack(&ack);
     }
 
-    /// Acknowledges `acked` segments at once, within the current round trip, which leaves `inflight`.
+    /// Acknowledges `acked` segments one [`TICK`] later, within the current round trip; `inflight` remains in flight.
     pub fn within_round_at(&mut self, inflight: Bytes, acked: u64) {
         self.inflight = inflight;
         self.within_round(TICK, acked, 0);
@@ -80,7 +80,7 @@ impl<P: Policy> Script<P> {
         self.round(acked, 0);
     }
 
-    /// Acknowledges `acked` segments `n` times at once, within the current round trip.
+    /// Acknowledges `acked` segments `n` times, one [`TICK`] apart, within the current round trip.
     pub fn acks(&mut self, n: usize, acked: u64) {
         for _ in 0..n {
             self.within_round(TICK, acked, 0);
@@ -108,7 +108,7 @@ impl<P: Policy> Script<P> {
         });
     }
 
-    /// Rounds of `acked` segments each until PROBE_BW.
+    /// Runs rounds of `acked` segments each until PROBE_BW.
     #[track_caller]
     pub fn return_to_probe_bw(&mut self, acked: u64) {
         self.repeat_until(|script| script.cc.model().in_probe_bw(), |script| script.round(acked, 0));
@@ -119,13 +119,13 @@ impl<P: Policy> Script<P> {
         self.enter_recovery_after(self.rtt, cause, acked, lost);
     }
 
-    /// As above, for losses that leave `inflight`.
+    /// Like [`Self::enter_recovery`] for losses, with `inflight` remaining in flight.
     pub fn enter_recovery_at(&mut self, inflight: Bytes, acked: u64, lost: u64) {
         self.inflight = inflight;
         self.enter_recovery(CongestionCause::Loss, acked, lost);
     }
 
-    /// As above, `after` the last acknowledgement.
+    /// Like [`Self::enter_recovery`], but `after` the last acknowledgement instead of a round trip later.
     pub fn enter_recovery_after(&mut self, after: Nanos, cause: CongestionCause, acked: u64, lost: u64) {
         let ack = self.next_ack(after, acked, lost);
         self.report_recovery(cause, ack.inflight_before, ack.acked);
@@ -139,7 +139,7 @@ impl<P: Policy> Script<P> {
         self.cc.on_ack(&record!(Ack { phase: self.phase, ..ack }));
     }
 
-    /// The number of this name in the telemetry.
+    /// The numeric telemetry item of this name.
     pub fn number(&self, name: &str) -> f64 {
         match self.telemetry(name) {
             Some(Value::Number(number)) => number,
@@ -163,14 +163,14 @@ impl<P: Policy> Script<P> {
         self.cc.model().send_quantum().as_u64() / MSS.as_u64()
     }
 
-    /// The pacing rate relative to the bandwidth with the pacing margin.
+    /// The pacing rate divided by the bandwidth less the pacing margin.
     pub fn paced_gain(&self) -> f64 {
         let full = self.rate.mul_f64(0.99).as_bytes_per_sec() as f64;
         self.cc.control().pacing_rate.unwrap().as_bytes_per_sec() as f64 / full
     }
 }
 
-/// Linux's rounding of the window: whole segments, three quanta, even, two more while probing.
+/// Linux's rounding of cwnd: up to whole segments, plus three quanta, up to an even number, plus two while probing up.
 pub fn quantised(data: f64, quantum: u64, probing_up: bool) -> Bytes {
     let segments = (data / MSS.as_f64()).ceil() as u64 + 3 * quantum;
     MSS * (segments.div_ceil(2) * 2 + if probing_up { 2 } else { 0 })

@@ -8,7 +8,7 @@ use crate::bbr_v1::script::{Script, TICK, quantised};
 
 const MARGIN: f64 = 0.99;
 
-/// The handshake sets the pacing rate to the STARTUP gain times the window per round-trip time.
+/// The handshake sets the pacing rate to the STARTUP gain times cwnd per round-trip time.
 #[test]
 fn startup_initial_pacing_rate_is_gain_times_window_per_rtt() {
     let script = Script::<V1>::new(1, &[]);
@@ -36,18 +36,18 @@ fn startup_doubles_pacing_rate_per_round_trip() {
             rates.push(model.pacing_rate());
         }
     });
-    // Each round delivers twice as many packets as the last; its first packets measure the rate.
+    // Each round delivers twice as many packets as the previous round; the first packets of a round measure the rate.
     let growing: Vec<_> = rates.iter().copied().take_while(|rate| *rate < full.mul_f64(0.9)).collect();
     assert!(growing.len() >= 7, "{rates:?}");
     let ratio = |pair: &[Rate]| pair[1].as_bytes_per_sec() as f64 / pair[0].as_bytes_per_sec() as f64;
-    // A round of few packets measures coarsely: 15 % for one round, 5 % for the mean of all.
+    // A round of few packets measures coarsely: the tolerance is 15 % for one round and 5 % for the mean of all rounds.
     for pair in growing.windows(2).skip(1) {
         assert!((1.7..=2.3).contains(&ratio(pair)), "{} in {growing:?}", ratio(pair));
     }
     let rounds = (growing.len() - 2) as f64;
     let mean = ratio(&[growing[1], growing[growing.len() - 1]]).powf(1.0 / rounds);
     assert!((mean / 2.0 - 1.0).abs() < 0.05, "{mean}");
-    // The rate stays at the bottleneck's: gain x bw, minus the margin. Tolerance: rounding of the samples.
+    // The pacing rate stays at gain x bottleneck rate, less the margin. Tolerance: rounding of the samples.
     let last = rates.last().unwrap().as_bytes_per_sec() as f64;
     assert!((last / full.as_bytes_per_sec() as f64 - 1.0).abs() < 1e-3, "{rates:?}");
 }
@@ -59,8 +59,7 @@ fn startup_paces_at_2_885_times_the_bandwidth() {
     script.round(100, 0);
     assert_eq!(script.state(), State::Startup);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(2.885 * MARGIN));
-    // Before the pipe is full a lower sample does not lower the rate, even if the filter has dropped the
-    // higher one.
+    // Before the pipe is full a lower sample does not lower the rate, even if the filter has dropped the higher sample.
     let high = script.cc.model().pacing_rate();
     script.app_limited = true; // keeps the full-pipe test waiting
     script.rate = Rate::from_mbit_per_sec(50.0);
@@ -104,7 +103,7 @@ fn drain_paces_at_inverse_gain_until_inflight_is_bdp() {
     script.rounds(4, 100);
     assert_eq!(script.state(), State::Drain);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.0 / 2.885 * MARGIN));
-    // 500 000 B are 346 segments; 4.29 MB/s send 4189 B in 2^-10 s: a quantum of two segments.
+    // 500 000 B are 346 segments. A pacing rate of 4.29 MB/s sends 4189 B in 2^-10 s: a quantum of two segments.
     assert_eq!(script.cc.model().send_quantum(), MSS * 2);
     let bdp = quantised(500_000.0, 2, false);
     assert_eq!(bdp, MSS * 352);
@@ -119,7 +118,7 @@ fn drain_paces_at_inverse_gain_until_inflight_is_bdp() {
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(gain * MARGIN));
 }
 
-/// STARTUP and DRAIN use the high window gain; PROBE_BW uses two.
+/// STARTUP and DRAIN use the high cwnd gain; PROBE_BW uses a cwnd gain of 2.
 #[test]
 fn window_gain_is_high_in_startup_and_two_in_probe_bw() {
     let mut script = Script::<V1>::new(3, &[("extra_acked", 0.0)]);
@@ -136,7 +135,7 @@ fn window_gain_is_high_in_startup_and_two_in_probe_bw() {
     assert_eq!(script.cc.model().send_quantum(), MSS * 8);
     assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 8, false));
     script.reach_phase(0);
-    // The window follows at once, with the quantum of 15.5 MB/s: ten segments.
+    // cwnd follows immediately, with the quantum at 15.5 MB/s: ten segments.
     script.within_round(TICK, 100, 0);
     assert_eq!(script.cc.model().send_quantum(), MSS * 10);
     assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 10, true));
@@ -152,7 +151,7 @@ fn send_quantum_follows_the_pacing_rate() {
         script.rounds(4, 100);
         assert_eq!(script.state(), State::Drain);
         let quantum = script.cc.model().send_quantum();
-        // Fixed quanta and single segments bind the transport, otherwise its own rule decides.
+        // A fixed quantum or a quantum of one segment limits the burst; otherwise the transport's rule decides.
         let bound = quantum == MSS || !values.is_empty();
         assert_eq!(script.cc.control().burst, if bound { quantum } else { Bytes::MAX });
         quantum.as_u64() / MSS.as_u64()
@@ -160,13 +159,13 @@ fn send_quantum_follows_the_pacing_rate() {
     // DRAIN paces at 0.343 bw. 1.2 Mbit/s is the threshold between one and two segments.
     assert_eq!(quantum(1.19 / MARGIN * 2.885, &[]), 1);
     assert_eq!(quantum(1.21 / MARGIN * 2.885, &[]), 2);
-    // 100 Mbit/s in 2^-10 s are 12 207 B: eight segments. At 10 Gbit/s 64 kB are the limit: 45.
+    // 100 Mbit/s in 2^-10 s are 12 207 B: eight segments. At 10 Gbit/s the limit of 64 kB applies: 45 segments.
     assert_eq!(quantum(100.1 / MARGIN * 2.885, &[]), 8);
     assert_eq!(quantum(10_000.0 / MARGIN * 2.885, &[]), 45);
     assert_eq!(quantum(10_000.0, &[("quantum", 1.0)]), 1);
 }
 
-/// Before the pipe is full the window grows by the delivered data and never shrinks.
+/// Before the pipe is full cwnd grows by the delivered data and never shrinks.
 #[test]
 fn window_before_full_pipe_grows_by_delivered_data() {
     let mut script = Script::<V1>::new(1, &[]);
@@ -178,15 +177,15 @@ fn window_before_full_pipe_grows_by_delivered_data() {
     for segments in [100, 50] {
         script.within_round(Nanos::from_millis(1), segments, 0);
     }
-    // 120 is above the target: the second acknowledgement adds nothing and removes nothing.
+    // 120 segments are above the target: the second acknowledgement neither raises nor lowers cwnd.
     assert_eq!(script.cc.model().cwnd(), MSS * 120);
 }
 
-/// The first ten delivered segments grow the window at any bandwidth estimate.
+/// The first ten delivered segments raise cwnd at any bandwidth estimate.
 #[test]
 fn window_grows_for_first_ten_segments_at_any_bandwidth() {
     let mut script = Script::<V1>::new(1, &[]);
-    script.rate = Rate::from_mbit_per_sec(0.1); // 2.885 BDP are one segment, the target four
+    script.rate = Rate::from_mbit_per_sec(0.1); // 2.885 BDP are one segment, the target is four
     script.round(5, 0);
     assert_eq!(script.cc.model().cwnd(), MSS * 15);
     script.round(4, 0);

@@ -15,7 +15,7 @@ const INFO: Info = record!(Info {
     ..Info::new("variant", "a variant for tests")
 });
 
-/// Gains latched at cycle start; a probing phase of at most 3 ms; a window of one BDP.
+/// Gains latched at cycle start; a probing phase of at most 3 ms; a cwnd of one BDP.
 #[derive(Clone, Debug)]
 struct Gains {
     latched: f64,
@@ -45,7 +45,7 @@ impl Policy for Gains {
     }
 }
 
-/// A variant can override gains, phase ends and window gain.
+/// A variant can override gains, phase ends and cwnd gain.
 #[test]
 fn variant_overrides_gains_phase_ends_and_window_gain() {
     let mut script = Script::<Gains>::in_phase(7, &[("extra_acked", 0.0)]);
@@ -61,8 +61,8 @@ fn variant_overrides_gains_phase_ends_and_window_gain() {
     assert_eq!(script.cc.model().cwnd(), quantised(500_000.0, 8, false));
 }
 
-/// Half the BDP in PROBE_BW, a third of the window in PROBE_RTT; recovery without conservation or
-/// restoration, paced at 0.75.
+/// Half the BDP in PROBE_BW, a third of cwnd in PROBE_RTT; recovery without packet conservation or restoration of cwnd,
+/// paced at 0.75 of the bandwidth.
 #[derive(Clone, Debug)]
 struct Recovery {
     third: Bytes,
@@ -109,7 +109,7 @@ fn variant_overrides_bdp_recovery_and_probe_rtt() {
     let window = quantised(500_000.0, 8, false);
     assert_eq!(script.cc.model().cwnd(), window);
     script.enter_recovery_at(MSS * 200, 2, 3);
-    // Inflight without the acknowledged data; then growth, because nothing is conserved.
+    // cwnd is inflight without the acknowledged data and then grows by that data, because packets are not conserved.
     assert_eq!(script.cc.model().cwnd(), MSS * 202);
     script.within_round(TICK, 5, 0);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.75 * 0.99));
@@ -125,7 +125,7 @@ fn variant_overrides_bdp_recovery_and_probe_rtt() {
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })));
 }
 
-/// Four fifths of the bandwidth; every acknowledgement in the first round of recovery halves the window.
+/// Four fifths of the bandwidth; every acknowledgement in the first round of recovery halves cwnd.
 #[derive(Clone, Debug)]
 struct Halving {
     acks: u32,
@@ -195,7 +195,8 @@ fn variant_parameters_extend_and_replace_those_of_bbr() {
     }
 }
 
-/// Times of all acknowledgements on three paths (clean, aggregated, policed), as a fingerprint of the output.
+/// A hash of the time, acknowledged data and inflight of all acknowledgements on three paths (clean, aggregated,
+/// policed).
 fn fingerprint(values: &[(&str, f64)]) -> u64 {
     let clean = Path::new(20.0, 40);
     let mut bunched = Path::new(50.0, 10);
@@ -214,13 +215,13 @@ fn fingerprint(values: &[(&str, f64)]) -> u64 {
     hash
 }
 
-/// Every parameter of every variant changes the packets sent.
+/// Every parameter of BBRv1 changes the packets sent.
 #[test]
 fn variant_parameters_all_change_the_output() {
     let standard = fingerprint(&[]);
     assert_eq!(fingerprint(&[]), standard, "runs repeat");
     for param in PARAMS {
-        // Half the value, or its minimum; flags and zeros inverted.
+        // Half the default, or the minimum; flags and zeros are inverted.
         let value = if param.default == 0.0 { 1.0 } else { (param.default / 2.0).max(param.min) };
         let value = if param.unit.is_empty() && param.default == 1.0 { 0.0 } else { value };
         assert_ne!(fingerprint(&[(param.name, value)]), standard, "{} = {value}", param.name);

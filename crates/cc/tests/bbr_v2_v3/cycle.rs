@@ -19,14 +19,14 @@ fn probe_wait_is_random_from_two_to_three_seconds() {
     }
     assert!(least >= Nanos::from_secs(2) && least < Nanos::from_millis(2_050), "{least:?}");
     assert!(most <= Nanos::from_secs(3) && most > Nanos::from_millis(2_950), "{most:?}");
-    // 200 fair draws: within four standard deviations (7) of 100.
+    // Of 200 fair draws, the count of one outcome is within four standard deviations (7 each) of 100.
     assert!((72..=128).contains(&rounds[0]), "{rounds:?}");
 }
 
 /// A probe is due after the wait, or after one round per packet of the BDP, at most 63.
 #[test]
 fn probe_is_due_after_wait_or_one_round_per_bdp_packet() {
-    // The BDP has 500 packets, so 63 rounds of 10 ms come first.
+    // The BDP of the first case has 500 packets, so the limit of 63 rounds (of 10 ms) applies.
     for (wait, rtt, rate, rounds) in
         [(1e4, 10, 400.0, Some(63)), (1e4, 10, 4.0, Some(5)), (1e4, 10, 0.4, Some(1)), (2.0, 100, 100.0, None)]
     {
@@ -56,7 +56,7 @@ fn probe_down_with_headroom_and_no_queue_becomes_cruise() {
     script.tx_in_flight = segments(400);
     script.within_at(segments(500));
     assert_eq!(script.state(), State::Down);
-    // The bound is about 500 segments: 425 with headroom, less than the BDP.
+    // The bound is about 500 segments; less the headroom it is 425, below the BDP.
     let headroom = script.cc.model().inflight_with_headroom();
     assert!(headroom > segments(424) && headroom < segments(427), "{headroom:?}");
     script.within_at(headroom + Bytes::new(1));
@@ -94,7 +94,7 @@ fn probe_up_ends_after_three_rounds_without_growth() {
     assert_eq!(script.telemetry("probe_too_high"), Some(Value::Number(0.0)));
 }
 
-/// A window at its long-term bound is no plateau.
+/// While cwnd is at the long-term bound, a constant rate is no plateau.
 #[test]
 fn probe_up_at_long_term_bound_is_no_plateau() {
     let mut script = bounded_up(600);
@@ -111,7 +111,7 @@ fn probe_up_at_long_term_bound_is_no_plateau() {
     assert_eq!(script.state(), State::Down);
 }
 
-/// In PROBE_UP with a long-term bound of about `bound` segments, the window at it, and no reason for caution.
+/// A flow in PROBE_UP with a long-term bound of about `bound` segments, cwnd at that bound, and `precaution` off.
 fn bounded_up(bound: u64) -> Script<V3> {
     let mut script = Script::<V3>::in_up(&[("extra_acked", 0.0), ("precaution", 0.0), ("probe_rtt_duration", 0.0)]);
     script.lose_too_much(segments(bound));
@@ -126,7 +126,7 @@ fn bounded_up(bound: u64) -> Script<V3> {
     script
 }
 
-/// While the window is full, inflight_longterm grows by 1, 2, 4, 8, ... segments per round.
+/// While cwnd is full, inflight_longterm grows by 1, 2, 4, 8, ... segments per round.
 #[test]
 fn inflight_longterm_grows_by_doubling_steps_per_round() {
     let mut script = bounded_up(600);
@@ -148,12 +148,12 @@ fn inflight_longterm_grows_by_doubling_steps_per_round() {
         assert!(grown.abs_diff(growth) <= 1, "round of {growth}: {grown}");
         last = now;
     }
-    // Over all rounds the roundings cancel: 1 + 2 + 4 + 8 + 16.
+    // Over all rounds the rounding errors cancel, and the growth is 1 + 2 + 4 + 8 + 16.
     let total = (last - bounded_up(600).cc.model().inflight_long().unwrap()).as_u64() / 1_000;
     assert!(total.abs_diff(31) <= 2, "{total}");
 }
 
-/// Without a full window inflight_longterm does not grow, but follows a larger safe flight.
+/// While cwnd is not full, inflight_longterm rises only to the size of a larger flight that was safe.
 #[test]
 fn inflight_longterm_with_unused_window_follows_safe_flight() {
     let mut script = bounded_up(600);
@@ -169,7 +169,8 @@ fn inflight_longterm_with_unused_window_follows_safe_flight() {
     assert_eq!(script.cc.model().inflight_long(), Some(long + MSS * 50), "that flight was not safe");
 }
 
-/// After a probe with too much loss the next one stops at its bound; a probe without harm continues at once.
+/// After a probe with too much loss, the next probe stops at the bound; if it causes no loss, another probe follows
+/// immediately.
 #[test]
 fn probe_after_excess_loss_stops_at_bound_then_continues() {
     let mut script = Script::<V3>::in_up(&[("probe_rtt_duration", 0.0)]);
@@ -187,7 +188,7 @@ fn probe_after_excess_loss_stops_at_bound_then_continues() {
     assert_eq!(script.state(), State::Down);
     assert_eq!(script.telemetry("probe_precautionary"), Some(Value::Number(1.0)));
     assert_eq!(script.telemetry("probe_too_high"), Some(Value::Number(0.0)));
-    // The acknowledgements of that probe show no harm, so a probe without caution follows.
+    // The acknowledgements of that probe show no loss, so a probe without precaution follows.
     script.round(500);
     assert_eq!(script.state(), State::Refill);
     assert_eq!(script.telemetry("probe_precautionary"), Some(Value::Number(0.0)));

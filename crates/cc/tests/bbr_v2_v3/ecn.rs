@@ -5,7 +5,7 @@ use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::bbr_v2_v3::script::{MOMENT, MSS, Script, V2, V3, segments};
 
-/// A path of the same rate, short enough for marks to count: a BDP of 50 segments.
+/// A flow over a path of the same rate, short enough for marks to count: the BDP is 50 segments.
 fn short<P: narrows_cc::bbr_v2_v3::Policy>(values: &[(&str, f64)]) -> Script<P> {
     let mut all = vec![("ecn", 1.0), ("extra_acked", 0.0)];
     all.extend(values);
@@ -14,7 +14,7 @@ fn short<P: narrows_cc::bbr_v2_v3::Policy>(values: &[(&str, f64)]) -> Script<P> 
     script
 }
 
-/// In ProbeBW_UP on the short path.
+/// A flow in ProbeBW_UP on the short path.
 fn probing(values: &[(&str, f64)]) -> Script<V3> {
     let mut script = short::<V3>(values);
     script.reach_cruise();
@@ -132,7 +132,7 @@ fn ecn_marks_count_until_last_ack_of_the_probe() {
     assert_eq!(script.cc.model().ack_phase(), AckPhase::Init);
 }
 
-/// When marks cease, the next probe starts at once and grows by half the bound.
+/// When marks cease, the next probe starts immediately and grows by half the bound.
 #[test]
 fn ecn_after_marks_cease_next_probe_starts_at_once() {
     let mut script = probing(&[("precaution", 0.0)]);
@@ -147,7 +147,7 @@ fn ecn_after_marks_cease_next_probe_starts_at_once() {
     script.within(MOMENT, 1);
     assert_eq!(script.state(), State::Refill, "no wait of seconds");
     assert_eq!(script.now, now + MOMENT);
-    // Half of 64 segments: 2^5, so a round with a full window adds 32.
+    // Half of 64 segments is 2^5, so a round with a full cwnd would add 32 segments.
     script.up_from_refill();
     let long = script.cc.model().inflight_long().unwrap();
     script.cwnd_full = true;
@@ -157,7 +157,8 @@ fn ecn_after_marks_cease_next_probe_starts_at_once() {
     let before = script.cc.model().inflight_long().unwrap();
     script.within(MOMENT, 32);
     let grown = (script.cc.model().inflight_long().unwrap() - before).as_u64() / 1_000;
-    // A window of 64 segments over 32: two acknowledged segments per segment of growth, 16 for 32.
+    // A cwnd of 64 segments divided by 32 gives two acknowledged segments per segment of growth, so 32 acknowledged
+    // segments add 16.
     assert!(grown.abs_diff(16) <= 1, "{grown}");
 }
 
@@ -175,8 +176,8 @@ fn ecn_marks_lower_bw_shortterm_in_v2() {
     assert_eq!(script.cc.model().bw_short(), Some(script.rate.mul_f64(kept)));
 }
 
-/// In PROBE_DOWN of v2 after a probe in whose first round, of ten acknowledgements, all but the first `clean`
-/// were marked; with the bandwidth that remains if the marks bound it.
+/// A v2 flow in PROBE_DOWN after a probe, and the bandwidth that remains if marks bound it. In the first round of the
+/// probe, all of its ten acknowledgements but the first `clean` were marked.
 fn marked_probe(clean: u32) -> (Script<V2>, Rate) {
     let mut script = short::<V2>(&[]);
     script.reach_cruise();

@@ -9,7 +9,8 @@ use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, Script, V3, segments};
 #[test]
 fn loss_in_probe_up_sets_inflight_longterm_and_ends_it() {
     let mut script = Script::<V3>::in_up(&[]);
-    // 600 in flight: 12 losses are 2 %, the 13th exceeds it. Before it 599 were in flight and 12 lost.
+    // Of 600 segments in flight, 12 losses are 2 %, and the 13th exceeds the threshold. Before the 13th, 599 segments
+    // were in flight and 12 lost.
     for n in 1..=12 {
         script.lose(n, segments(600), n);
         assert_eq!(script.state(), State::Up);
@@ -26,13 +27,13 @@ fn loss_in_probe_up_sets_inflight_longterm_and_ends_it() {
     assert_eq!(script.cc.model().inflight_long(), Some(long), "only once per probe");
 }
 
-/// The bound is at least beta times the target inflight.
+/// The long-term bound is at least beta times the target inflight.
 #[test]
 fn loss_bound_is_at_least_beta_of_target_inflight() {
     let mut script = Script::<V3>::in_up(&[]);
     script.lose(1, segments(10), 1);
     assert_eq!(script.cc.model().inflight_long(), Some(segments(350)), "0.7 of the BDP");
-    // If congestion cut the window below the BDP: 0.7 of the window.
+    // If congestion has cut cwnd below the BDP, the bound is 0.7 of cwnd.
     let mut script = Script::<V3>::in_up(&[]);
     script.inflight = segments(99);
     script.report_timeout(1);
@@ -61,7 +62,8 @@ fn loss_of_non_probing_packets_sets_no_long_term_bound() {
     assert_eq!(script.state(), State::Refill);
 }
 
-/// Outside probes a round with loss lowers the short-term bounds to the delivered data, or by beta.
+/// Outside probes, a round with loss lowers each short-term bound to the latest delivery or to beta times the bound,
+/// whichever is more.
 #[test]
 fn loss_outside_probes_lowers_short_term_bounds() {
     for (share, expected) in [(0.9, 0.9), (0.5, 0.7)] {
@@ -70,14 +72,14 @@ fn loss_outside_probes_lowers_short_term_bounds() {
         assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
         let (rate, window) = (script.rate, script.cwnd());
         script.rate = rate.mul_f64(share);
-        script.round(500); // earlier deliveries count in their own round
+        script.round(500); // earlier deliveries count in their round
         script.lose(1, BDP, 1);
         script.within(MOMENT, 500);
         assert_eq!(script.cc.model().bw_short(), None, "not before the round is over");
         script.round(500);
         let model = script.cc.model();
         assert_eq!(model.bw_short(), Some(rate.mul_f64(expected)));
-        // Delivered in a round trip: a share of the BDP, less than 0.7 of the window of two.
+        // A round trip delivers `share` of the BDP, less than 0.7 of a cwnd of two BDPs.
         assert_eq!(model.inflight_short(), Some(window.mul_f64(0.7)));
         assert_eq!(model.bw(), rate.mul_f64(expected));
         script.round(500);
@@ -106,7 +108,7 @@ fn loss_in_probes_keeps_short_term_bounds() {
     assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
 }
 
-/// A timeout leaves one segment; the end of loss repair restores the window.
+/// A timeout leaves cwnd one segment above inflight; the end of loss repair restores cwnd.
 #[test]
 fn timeout_leaves_one_segment_until_repair_ends() {
     let mut script = Script::<V3>::new(&[("extra_acked", 0.0)]);
@@ -163,7 +165,7 @@ fn spurious_loss_restarts_ended_probe_from_refill() {
     assert_eq!(script.state(), State::Up);
 }
 
-/// A spurious loss restores the bounds and leaves a state that the loss did not change.
+/// A spurious loss restores the bounds and keeps a state that the loss did not change.
 #[test]
 fn spurious_loss_restores_bounds_and_unchanged_state() {
     let mut script = Script::<V3>::in_cruise(&[]);
@@ -186,7 +188,7 @@ fn spurious_loss_restores_bounds_and_unchanged_state() {
     assert_eq!((script.state(), script.cc.model().inflight_long()), (State::Down, long), "switched off");
 }
 
-/// A response to marks is no recovery; a loss during it starts one.
+/// A response to marks is no recovery; a loss during this response starts a recovery.
 #[test]
 fn recovery_starts_on_loss_but_not_on_ecn_marks() {
     let mut script = Script::<V3>::new(&[]);

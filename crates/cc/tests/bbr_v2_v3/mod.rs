@@ -1,5 +1,5 @@
-//! Formulas and rules of BBRv3 (draft-ietf-ccwg-bbr-06) and v2 (Linux v2alpha) at their limits, with
-//! expectations computed from the path.
+//! Tests of formulas and rules of BBRv3 (draft-ietf-ccwg-bbr-06) and v2 (Linux v2alpha) at their limits, with expected
+//! values computed from the path.
 
 mod cycle;
 mod ecn;

@@ -9,7 +9,7 @@ fn in_probe_rtt(script: &Script<V3>) -> bool {
     matches!(script.state(), State::ProbeRtt { .. })
 }
 
-/// In PROBE_BW, exactly five seconds after the last sample as low as the first.
+/// A flow in PROBE_BW, exactly five seconds after its first RTT sample; no later sample was lower.
 fn aged() -> Script<V3> {
     let mut script = Script::<V3>::in_cruise(&[("probe_wait", 1e4), ("probe_rounds", 1e6), ("extra_acked", 0.0)]);
     script.rtt = Nanos::from_millis(45);
@@ -34,7 +34,7 @@ fn probe_rtt_starts_when_minimum_is_five_seconds_old() {
     assert_eq!(script.cwnd(), BDP / 2);
 }
 
-/// A lower sample delays PROBE_RTT; an equal one does not.
+/// A lower sample delays PROBE_RTT; an equal sample does not.
 #[test]
 fn probe_rtt_is_delayed_by_lower_but_not_equal_sample() {
     for (rtt, probes) in [(Nanos::from_micros(39_999), false), (RTT, true)] {
@@ -47,7 +47,7 @@ fn probe_rtt_is_delayed_by_lower_but_not_equal_sample() {
     }
 }
 
-/// PROBE_RTT lasts 200 ms and a round from the time inflight is half the BDP; PROBE_CRUISE follows.
+/// PROBE_RTT lasts 200 ms and a round from the time at which inflight is half the BDP; PROBE_CRUISE follows.
 #[test]
 fn probe_rtt_lasts_200_ms_and_a_round_at_half_the_bdp() {
     let mut script = aged();
@@ -102,7 +102,7 @@ fn probe_rtt_samples_leave_the_bandwidth_unchanged() {
     assert_eq!(script.cc.model().max_bw(), script.rate * 2);
 }
 
-/// After ten seconds min_rtt becomes the minimum of the last five.
+/// After ten seconds min_rtt becomes the minimum of the last five seconds.
 #[test]
 fn min_rtt_after_ten_seconds_becomes_probe_rtt_min() {
     let mut script =
@@ -134,7 +134,7 @@ fn idle_restart_paces_at_bandwidth_and_skips_probe_rtt() {
     assert_eq!(script.cc.model().min_rtt(), Some(RTT), "the ten-second filter has not expired");
 }
 
-/// A pause for lack of window is no idle time.
+/// A pause because cwnd is full is no idle time.
 #[test]
 fn idle_restart_requires_an_app_limited_sender() {
     let mut script = Script::<V3>::in_up(&[]);

@@ -1,4 +1,4 @@
-//! Formulas.
+//! Formulas of BBRv3.
 
 use narrows_cc::bbr_v2_v3::{FullBw, MaxBw, ProbeRtt, State};
 use narrows_cc::{Bytes, CongestionControl, Nanos, Rate, Setup, record};
@@ -9,7 +9,7 @@ const fn rate(n: u64) -> Rate {
     Rate::from_bytes_per_sec(n)
 }
 
-/// The bandwidth filter holds two cycles; a cycle without a sample does not count.
+/// The bandwidth filter covers two cycles; a cycle without a sample does not count.
 #[test]
 fn max_bw_filter_holds_two_cycles_with_samples() {
     let mut filter = MaxBw::default();
@@ -42,7 +42,7 @@ fn full_bw_needs_three_rounds_without_25_percent_growth() {
     assert_eq!((full.base, full.count, full.now), (rate(125), 3, true));
 }
 
-/// A flight loses too much above 2 %, and without SACK with any loss.
+/// A flight loses too much if it loses more than 2 %, or, without SACK, if it loses anything.
 #[test]
 fn loss_threshold_is_2_percent_or_any_loss_without_sack() {
     let script = Script::<V3>::new(&[]);
@@ -62,14 +62,14 @@ fn inflight_at_loss_threshold_solves_draft_equation() {
     let at = |tx, lost, clamped| {
         script.cc.model().inflight_at_loss(MSS, segments(tx), segments(lost), clamped).as_f64() / 1_000.0
     };
-    // 10 of 500 lost before, so the 2 % were reached before: (0.02 * 500 - 10) / 0.98 = 0.
+    // 10 of 500 segments were lost before this packet, so the 2 % were already reached: (0.02 * 500 - 10) / 0.98 = 0.
     assert!((at(501, 11, false) - 500.0).abs() < 0.01);
-    // 9 lost before: 500 + 1 / 0.98. At that inflight (9 + 1.0204) / 501.0204 = 2 %.
+    // With 9 segments lost before, the result is 500 + 1 / 0.98. At that inflight (9 + 1.0204) / 501.0204 = 2 %.
     let expected = 500.0 + 1.0 / 0.98;
     assert!((at(501, 10, false) - expected).abs() < 0.01);
     assert!(((9.0 + expected - 500.0) / expected - 0.02).abs() < 1e-9);
-    // More lost before than tolerated: the draft subtracts the excess, v2 stays at the inflight of the
-    // packet's departure.
+    // If more was lost before than is tolerated, the draft subtracts the excess; v2 returns the inflight before the
+    // packet.
     assert!((at(501, 51, false) - (500.0 - 40.0 / 0.98)).abs() < 0.01);
     assert!((at(501, 51, true) - 500.0).abs() < 0.01);
     assert_eq!(at(1, 1, false), 0.0, "a lone packet");
@@ -77,11 +77,11 @@ fn inflight_at_loss_threshold_solves_draft_equation() {
     assert_eq!(at(10, 11, false), 0.0, "never below nothing");
 }
 
-/// The headroom is 15 %, at least one segment, and leaves at least four segments.
+/// The headroom is 15 % of the bound, at least one segment, and leaves at least four segments.
 #[test]
 fn headroom_is_15_percent_at_least_one_segment() {
-    // The bound is the inflight at which a probe lost too much. Its minimum of beta times the window does not
-    // matter: after a timeout the window has four segments.
+    // The bound is the inflight at which a probe lost too much. Its minimum of beta times cwnd does not matter: after
+    // the timeout cwnd is one segment.
     for bound in [1_000u64, 100, 10, 7, 6, 5, 4, 3] {
         let mut script = Script::<V3>::in_up(&[("beta", 0.1)]);
         script.inflight = Bytes::ZERO;
@@ -137,7 +137,7 @@ fn pacing_starts_at_2_77_initial_windows_per_rtt() {
     assert_rate(script.cc.control().pacing_rate.unwrap(), paced(2.77));
 }
 
-/// Pacing and window gains are functions of the state.
+/// Pacing and cwnd gains are functions of the state.
 #[test]
 fn gains_follow_the_state() {
     let mut script = Script::<V3>::new(&[]);
@@ -157,7 +157,7 @@ fn gains_follow_the_state() {
     script.assert_gains(State::Down, 0.9, 2.0);
 }
 
-/// The window grows by the delivered data up to max_inflight, within the volume bounds of the state.
+/// cwnd grows by the delivered data up to max_inflight, within the inflight bounds of the state.
 #[test]
 fn cwnd_grows_by_delivered_data_within_state_bounds() {
     let mut script = Script::<V3>::new(&[("extra_acked", 0.0), ("probe_rtt_duration", 0.0)]);
@@ -182,7 +182,7 @@ fn cwnd_grows_by_delivered_data_within_state_bounds() {
     assert_eq!(script.cwnd(), long, "REFILL: the long-term bound");
 }
 
-/// Aggregation adds the maximum excess of ten rounds, and of one round in STARTUP.
+/// The aggregation term of cwnd is the maximum excess of the last ten rounds, or of one round in STARTUP.
 #[test]
 fn extra_acked_is_maximum_of_ten_rounds_or_one_in_startup() {
     let mut script = Script::<V3>::in_cruise(&[]);
@@ -193,8 +193,7 @@ fn extra_acked_is_maximum_of_ten_rounds_or_one_in_startup() {
     let grown = script.cc.model().extra_acked();
     assert!(grown >= base + segments(700) - MSS, "{base:?} {grown:?}");
     assert!(grown <= script.cc.model().cwnd());
-    // A long pause ends the epoch. The maximum stays for ten rounds; then the excess of a plain round
-    // remains.
+    // A long pause ends the epoch. The maximum stays for ten rounds; then only the excess of an ordinary round remains.
     for n in 0..12 {
         script.now += RTT * 3;
         script.round(1);
@@ -207,7 +206,7 @@ fn extra_acked_is_maximum_of_ten_rounds_or_one_in_startup() {
     }
 }
 
-/// States allow only the transitions of the draft and those of undoing.
+/// States allow only the transitions of the draft and those of an undo.
 #[test]
 fn states_allow_draft_and_undo_transitions_only() {
     let rtt = State::ProbeRtt(ProbeRtt::ENTRY);

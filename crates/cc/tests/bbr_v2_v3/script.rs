@@ -69,13 +69,13 @@ impl<P: Policy> Script<P> {
         self.cc.on_ack(&ack);
     }
 
-    /// Acknowledges one more segment within the round trip, which leaves `inflight`.
+    /// Acknowledges one more segment within the round trip; `inflight` remains in flight.
     pub fn within_at(&mut self, inflight: Bytes) {
         self.inflight = inflight;
         self.within(MOMENT, 1);
     }
 
-    /// Declares enough segments in a row lost that a probe with `tx` in flight was too high.
+    /// Declares so many consecutive segments lost that a probe with `tx` in flight was too high.
     pub fn lose_too_much(&mut self, tx: Bytes) {
         let enough = tx.as_u64() / MSS.as_u64() / 50 + 1;
         for n in 1..=enough {
@@ -92,7 +92,7 @@ impl<P: Policy> Script<P> {
         self.phase = Phase::Open;
     }
 
-    /// Four rounds at one rate: the pipe is full.
+    /// Runs four rounds at a constant rate, after which the pipe counts as full.
     pub fn reach_drain(&mut self) {
         let queue = self.rate.over(self.rtt) * 2 + MSS * 100;
         let inflight = std::mem::replace(&mut self.inflight, queue);
@@ -122,19 +122,19 @@ impl<P: Policy> Script<P> {
         assert_eq!(self.state(), State::Cruise);
     }
 
-    /// Runs to PROBE_REFILL after the longest wait, with the window at its target.
+    /// Runs to PROBE_REFILL after the longest wait, with cwnd at its target.
     pub fn reach_refill(&mut self) {
         self.reach_cruise();
         self.refill_from_cruise();
     }
 
-    /// Rounds of `acked` segments each until `done` holds; returns their number.
+    /// Runs rounds of `acked` segments each until `done` holds; returns their number.
     #[track_caller]
     pub fn rounds_until(&mut self, acked: u64, done: impl Fn(&Self) -> bool) -> usize {
         self.repeat_until(done, |script| script.round(acked))
     }
 
-    /// Waits in PROBE_CRUISE for its maximum time.
+    /// Waits in PROBE_CRUISE until a probe is due.
     pub fn refill_from_cruise(&mut self) {
         self.rounds_until(500, |script| script.state() != State::Cruise);
         assert_eq!(self.state(), State::Refill);
@@ -155,7 +155,7 @@ impl<P: Policy> Script<P> {
         self.cc.model().state()
     }
 
-    /// Asserts the state, its pacing gain and its window gain.
+    /// Asserts the state, its pacing gain and its cwnd gain.
     #[track_caller]
     pub fn assert_gains(&self, state: State, pacing: f64, window: f64) {
         assert_eq!(self.state(), state);
@@ -163,7 +163,7 @@ impl<P: Policy> Script<P> {
         assert_eq!(self.cc.model().cwnd_gain(), window);
     }
 
-    /// From Startup to Drain and on for `rounds`, with twice the BDP in flight.
+    /// Runs from Startup to Drain and for `rounds` further rounds with twice the BDP in flight.
     pub fn drain_for(&mut self, rounds: usize) {
         self.reach_drain();
         self.inflight = BDP * 2;
@@ -171,12 +171,12 @@ impl<P: Policy> Script<P> {
     }
 }
 
-/// A gain times the bandwidth with the pacing margin.
+/// The pacing rate at `gain`: gain times bandwidth, less the pacing margin.
 pub fn paced(gain: f64) -> f64 {
     12.5e6 * gain * 0.99
 }
 
-/// Equal up to the rounding of bytes per second.
+/// Asserts equality up to rounding to bytes per second.
 pub fn assert_rate(rate: Rate, expected: f64) {
     assert!((rate.as_bytes_per_sec() as f64 - expected).abs() <= 1.0, "{rate:?}, expected {expected} B/s");
 }

@@ -1,11 +1,12 @@
-//! The ends of STARTUP and DRAIN.
+//! Conditions that end STARTUP and DRAIN.
 
 use narrows_cc::bbr_v2_v3::State;
 use narrows_cc::{CongestionCause, Setup, Value, record};
 
 use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, Script, V3, segments, setup};
 
-/// In STARTUP and recovery, with `ranges` separate losses of `length` segments each in the current round.
+/// Brings a flow in STARTUP into recovery, with `ranges` separate losses of `length` segments each in the current
+/// round.
 fn losing(script: &mut Script<V3>, ranges: u64, length: u64) {
     script.round(500);
     for range in 0..ranges {
@@ -47,7 +48,7 @@ fn startup_continues_on_loss_outside_recovery_round() {
     script.lost_since = segments(20);
     script.round(500);
     assert_eq!(script.state(), State::Startup);
-    // Three ranges in each of two rounds.
+    // Three ranges are lost in each of two rounds.
     let mut script = Script::<V3>::new(&[]);
     losing(&mut script, 3, 1);
     script.lost_since = segments(20);
@@ -59,7 +60,7 @@ fn startup_continues_on_loss_outside_recovery_round() {
     assert_eq!(script.state(), State::Startup);
 }
 
-/// The long-term bound is the delivered data if that exceeds the BDP.
+/// At the end of STARTUP, the long-term bound is the delivered data if that exceeds the BDP.
 #[test]
 fn startup_end_bound_is_delivered_data_above_bdp() {
     let mut script = Script::<V3>::new(&[]);

@@ -17,7 +17,7 @@ fn v2_gains_follow_the_state() {
     script.assert_gains(State::Down, 0.75, 2.0);
 }
 
-/// In PROBE_CRUISE. Inflight before the acknowledgement counts, so it must be below the BDP.
+/// A flow in PROBE_CRUISE. v2 compares inflight before the acknowledgement, so that inflight must be below the BDP.
 fn cruising(values: &[(&str, f64)]) -> Script<V2> {
     let mut script = Script::<V2>::new(values);
     script.reach_drain();
@@ -27,7 +27,7 @@ fn cruising(values: &[(&str, f64)]) -> Script<V2> {
     script
 }
 
-/// A probe ends after a round trip with a quarter BDP queued; v2 has no plateau test.
+/// A probe ends once a round trip has passed and a quarter BDP is queued; v2 has no plateau test.
 #[test]
 fn v2_probe_ends_at_1_25_bdp_without_plateau_test() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
@@ -36,7 +36,7 @@ fn v2_probe_ends_at_1_25_bdp_without_plateau_test() {
     script.round(1);
     assert_eq!(script.state(), State::Up);
     let began = script.now;
-    // 1.25 BDP plus two segments for probing; inflight before the acknowledgement counts.
+    // 1.25 BDP plus two segments for probing. v2 compares inflight before the acknowledgement.
     let full = segments(627);
     let ack = script.next(RTT, 1, false);
     script.cc.on_ack(&record!(Ack { inflight_before: full, ..ack }));
@@ -54,7 +54,7 @@ fn v2_probe_ends_at_1_25_bdp_without_plateau_test() {
     assert!(script.now > began + RTT);
 }
 
-/// STARTUP ends after eight acknowledgements with losses, with the BDP as bound.
+/// STARTUP ends after eight acknowledgements with losses, with the BDP as the long-term bound.
 #[test]
 fn v2_startup_ends_after_eight_lossy_acks() {
     for (events, ends) in [(8, true), (7, false)] {
@@ -119,7 +119,7 @@ fn v2_spurious_loss_restores_bounds_not_state() {
     assert_eq!((script.state(), script.cc.model().inflight_long()), (State::Down, None));
 }
 
-/// A timeout outside probes bounds inflight by the window before it.
+/// A timeout outside probes bounds inflight by cwnd before the timeout.
 #[test]
 fn v2_timeout_outside_probes_bounds_by_prior_window() {
     let mut script = cruising(&[("extra_acked", 0.0)]);

@@ -5,7 +5,7 @@ use narrows_cc::{Bytes, Nanos};
 use crate::bbr_v3_draft_cases::record::{Flow, Point, start};
 use crate::flow::{MSS, Path};
 
-/// The excess over bandwidth x time (section 5.5.9) of each acknowledgement, with its round.
+/// The round of each acknowledgement and its excess over bandwidth x time (section 5.5.9).
 fn excesses(trace: &[Point]) -> Vec<(f64, Bytes)> {
     let (mut since, mut delivered) = (Nanos::ZERO, Bytes::ZERO);
     let mut samples = Vec::new();
@@ -22,13 +22,13 @@ fn excesses(trace: &[Point]) -> Vec<(f64, Bytes)> {
     samples
 }
 
-/// The maximum excess of the rounds after `round - window`.
+/// The maximum excess of the rounds from `round - window` on.
 fn most(samples: &[(f64, Bytes)], round: f64, window: f64) -> Bytes {
     samples.iter().rev().take_while(|(at, _)| *at >= round - window).map(|(_, excess)| *excess).max().unwrap()
 }
 
-/// Checks telemetry against the samples at every acknowledgement from a position on: never above the maximum
-/// that the window may hold, and never below the latest excess.
+/// Checks extra_acked at every acknowledgement from a position on: at most the maximum excess of the last `window`
+/// rounds, and at least the latest excess.
 fn check(flow: &Flow, from: usize, window: f64) {
     let samples = excesses(flow.trace());
     let acks: Vec<_> = flow.trace().iter().skip(1).filter(|point| point.ack().is_some()).collect();
@@ -43,12 +43,12 @@ fn check(flow: &Flow, from: usize, window: f64) {
     }
 }
 
-/// A.12 Achieving Expected STARTUP Bandwidth on a Link With Aggregation. Acknowledgements arrive every 15 ms
-/// over a path of 20 ms. Section 5.5.9: extra_acked is the largest excess over bandwidth x time within a
-/// round; the test computes the excess of each acknowledgement itself. The window can then exceed two BDPs.
-/// Section 4.1: the interval of a sample is the longer of its send and acknowledgement phases, so no burst
-/// may show more than the link rate, up to the one segment by which bursts of 64 and 65 differ. STARTUP still
-/// doubles its rate per round, in rounds of up to 35 ms, and ends within 2 % of the link rate.
+/// A.12 Achieving Expected STARTUP Bandwidth on a Link With Aggregation. Acknowledgements arrive every 15 ms over a
+/// path of 20 ms. Section 5.5.9: extra_acked is the largest excess over bandwidth x time within a round; the test
+/// computes the excess of each acknowledgement itself. cwnd can then exceed two BDPs. Section 4.1: the interval of a
+/// sample is the longer of its send and acknowledgement phases, so no burst may show more than the link rate, up to the
+/// one segment by which bursts of 64 and 65 segments differ. STARTUP still doubles its rate per round, in rounds of up
+/// to 35 ms, and ends within 2 % of the link rate.
 #[test]
 fn a12_startup_finds_bandwidth_with_ack_aggregation() {
     let mut path = Path::new(50.0, 20);
@@ -60,19 +60,20 @@ fn a12_startup_finds_bandwidth_with_ack_aggregation() {
     let rate = flow.path.rate;
     let full = flow.trace().iter().find(|point| point.figures.max_bw >= rate.mul_f64(0.98)).unwrap();
     assert!(point.figures.max_bw <= rate.mul_f64(65.0 / 64.0), "{:?}", point.figures.max_bw);
-    // 12 segments per 20 ms initially; the BDP is 86: three doublings, and one round for the first sample.
+    // The flow starts with 12 segments per 20 ms, and the BDP is 86 segments: three doublings, and one round for the
+    // first sample.
     assert!(full.figures.round <= 6.0, "{}", full.figures.round);
     let bdp = rate.over(flow.path.rtt);
     assert!(point.control.cwnd > bdp * 2, "{:?}", point.control.cwnd);
     assert!(point.figures.extra_acked > bdp / 4, "{:?}", point.figures.extra_acked);
 }
 
-/// A.13 Achieving Expected Cruise Bandwidth on a Link With Aggregation. In PROBE_CRUISE a path of 20 ms
-/// begins to deliver acknowledgements only every 60 ms: two BDPs of window would leave within 40 ms and then
-/// wait. Section 5.5.9: extra_acked follows the bursts, as the maximum over ten rounds (the test computes
-/// each excess itself). Section 5.6.4.2 adds it to the window, so two bursts later the link is used to 95 %.
-/// After the bursts, slower data (a tenth of the rate) ends the last epoch, and the maximum expires after
-/// exactly ten rounds.
+/// A.13 Achieving Expected Cruise Bandwidth on a Link With Aggregation. In PROBE_CRUISE a path of 20 ms begins to
+/// deliver acknowledgements only every 60 ms: with a cwnd of two BDPs the flow would send for 40 ms and then wait.
+/// Section 5.5.9: extra_acked follows the bursts, as the maximum over ten rounds (the test computes each excess
+/// itself). Section 5.6.4.2 adds extra_acked to cwnd, so two bursts later the flow uses at least 95 % of the link.
+/// After the bursts, slower data (a tenth of the rate) ends the last epoch, and the maximum expires after exactly ten
+/// rounds.
 #[test]
 fn a13_cruise_window_allows_for_ack_aggregation() {
     let mut flow = start(Path::new(50.0, 20), &[]);

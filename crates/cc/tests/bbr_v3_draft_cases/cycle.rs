@@ -5,7 +5,7 @@ use narrows_cc::{Bytes, Nanos, Rate};
 use crate::bbr_v3_draft_cases::record::{Flow, NO_PROBE_RTT, rate_near, send_quantum, start};
 use crate::flow::Path;
 
-/// The first event of PROBE_DOWN after a probe, with its position in the record.
+/// A flow at the first event of PROBE_DOWN after a probe, and the position of that event in the record.
 fn going_down(buffer: Option<u64>) -> (Flow, usize) {
     let mut path = Path::new(20.0, 40);
     path.buffer = buffer.map_or(path.buffer, Bytes::new);
@@ -16,11 +16,10 @@ fn going_down(buffer: Option<u64>) -> (Flow, usize) {
     (flow, entry)
 }
 
-/// A.8 Exiting PROBE_DOWN on Inflight. Section 5.3.3.1: PROBE_DOWN paces at 0.90 of the bandwidth until
-/// inflight is at or below both BBRInflightWithHeadroom() and BBRInflight(1.0). The first acknowledgement
-/// that finds it there must begin PROBE_CRUISE. Run with unlimited buffer, without a long-term bound and thus
-/// without headroom, and with a buffer of a tenth of a BDP, where the probe's losses set the bound and 0.85
-/// of it is the target.
+/// A.8 Exiting PROBE_DOWN on Inflight. Section 5.3.3.1: PROBE_DOWN paces at 0.90 of the bandwidth until inflight is at
+/// or below both BBRInflightWithHeadroom() and BBRInflight(1.0). The first acknowledgement that finds inflight there
+/// must begin PROBE_CRUISE. The test runs with unlimited buffer (no long-term bound and thus no headroom) and with a
+/// buffer of a tenth of a BDP, where the probe's losses set the bound and 0.85 of the bound is the target.
 #[test]
 fn a08_probe_down_ends_with_headroom_and_no_queue() {
     for (buffer, bounded) in [(None, false), (Some(10_000), true)] {
@@ -31,7 +30,7 @@ fn a08_probe_down_ends_with_headroom_and_no_queue() {
             let (model, at) = (&pair[0], &pair[1]);
             assert_eq!(model.figures.pacing_gain, 0.9);
             let Some(ack) = at.ack() else { continue };
-            // The bounds are compared as of this acknowledgement; later losses may have bounded bw.
+            // The test uses the bounds in force at this acknowledgement; later losses may have bounded bw.
             let one = model.figures.max_bw.over(model.figures.min_rtt).max(send_quantum(&model.control) * 3);
             let headroom = model.figures.inflight_with_headroom();
             // The bound, if any, determines the target.
@@ -44,11 +43,11 @@ fn a08_probe_down_ends_with_headroom_and_no_queue() {
     }
 }
 
-/// A.9 Exiting PROBE_DOWN After Max Time. With PROBE_DOWN the link loses 10 % of its rate: 0.9 x 0.99 of the
-/// old bandwidth enter a link of 0.9. One hundredth of the queue's surplus drains per round-trip time, and
-/// inflight stays above the target. Section 5.3.3.8: when bw_probe_wait (2 to 3 s) has passed,
-/// IsTimeToProbeBW holds, and the next acknowledgement begins PROBE_REFILL directly from PROBE_DOWN. The 63
-/// rounds of the other clock take longer: with the queue a round exceeds 55 ms.
+/// A.9 Exiting PROBE_DOWN After Max Time. When PROBE_DOWN begins, the link loses 10 % of its rate: 0.9 x 0.99 of the
+/// old bandwidth enters a link with 0.9 of it. One hundredth of the queue's surplus drains per round-trip time, and
+/// inflight stays above the target. Section 5.3.3.8: when bw_probe_wait (2 to 3 s) has passed, IsTimeToProbeBW holds,
+/// and the next acknowledgement begins PROBE_REFILL directly from PROBE_DOWN. The other limit, 63 rounds, takes longer:
+/// with the queue a round exceeds 55 ms.
 #[test]
 fn a09_probe_down_ends_in_refill_after_maximum_time() {
     let (mut flow, entry) = going_down(None);
@@ -65,11 +64,10 @@ fn a09_probe_down_ends_in_refill_after_maximum_time() {
     }
 }
 
-/// A.22 Handling Application-Limited Sending During PROBE_REFILL. When PROBE_REFILL begins, the application
-/// writes only a twentieth of the link rate, so that rounds still end. Section 5.5.5: application-limited
-/// samples below max_bw do not enter its filter, so max_bw keeps the link rate. Section 5.3.3.3: PROBE_UP
-/// still follows after one round. When data is back, PROBE_UP ends on a plateau and the estimate is still the
-/// link rate.
+/// A.22 Handling Application-Limited Sending During PROBE_REFILL. When PROBE_REFILL begins, the application writes at
+/// only a twentieth of the link rate, so that rounds still end. Section 5.5.5: application-limited samples below max_bw
+/// do not enter its filter, so max_bw keeps the link rate. Section 5.3.3.3: PROBE_UP still follows after one round.
+/// When unlimited data is available again, PROBE_UP ends on a plateau and the estimate is still the link rate.
 #[test]
 fn a22_app_limited_refill_keeps_bandwidth_estimate() {
     let mut flow = start(Path::new(20.0, 40), NO_PROBE_RTT);

@@ -3,7 +3,7 @@
 use crate::bbr_v3_draft_cases::record::{Flow, start};
 use crate::flow::Path;
 
-/// The first event of DRAIN, with its position in the record.
+/// A flow at the first event of DRAIN, and the position of that event in the record.
 fn draining() -> (Flow, usize) {
     let mut flow = start(Path::new(20.0, 40), &[]);
     let entry = flow.leave();
@@ -20,7 +20,7 @@ fn a03_drain_ends_when_inflight_falls_to_the_bdp() {
     let (mut flow, entry) = draining();
     let exit = flow.leave();
     for (place, pair) in flow.trace()[entry - 1..=exit].windows(2).enumerate().skip(1) {
-        // The target is that of the model at this acknowledgement.
+        // The target comes from the model before this acknowledgement.
         let (mark, at) = (pair[0].figures.inflight_at_one(&pair[0].control), &pair[1]);
         let last = entry - 1 + place + 1 == exit;
         assert_eq!(at.ack().unwrap().inflight <= mark, last, "{at:?}");
@@ -36,12 +36,12 @@ fn a03_drain_ends_when_inflight_falls_to_the_bdp() {
     assert!(stay < flow.path.rtt * 3, "{stay:?}");
 }
 
-/// A.4 Exiting DRAIN Based on Time. The case removes 10 % of the link rate when DRAIN begins and expects
-/// inflight to stay above BBRInflight(1.0) for several rounds. From two BDPs that is too little: DRAIN sends
-/// 0.495 of the old rate into a link of 0.9 and reaches the target within 1 / 0.405 = 2.5 round-trip times,
-/// fewer than two rounds with the queue. The test runs the 10 % to show this, then removes half of the rate:
-/// 0.495 enter and 0.5 leave. DRAIN must then end when round_count exceeds the round of its start by more
-/// than three, with inflight still above the target.
+/// A.4 Exiting DRAIN Based on Time. The case removes 10 % of the link rate when DRAIN begins and expects inflight to
+/// stay above BBRInflight(1.0) for several rounds. From two BDPs that is too little: DRAIN sends 0.495 of the old rate
+/// into a link with 0.9 of it and reaches the target within 1 / 0.405 = 2.5 round-trip times, fewer than two rounds
+/// with the queue. The test runs the 10 % to show this, then removes half of the rate: 0.495 of the old rate enters the
+/// link and 0.5 leaves it. DRAIN must then end when round_count exceeds the round of its start by more than three, with
+/// inflight still above the target.
 #[test]
 fn a04_drain_ends_after_three_rounds() {
     let (mut flow, entry) = draining();

@@ -5,10 +5,10 @@ use narrows_cc::{Bytes, Nanos, Rate};
 use crate::bbr_v3_draft_cases::record::{Flow, NO_PROBE_RTT, Point, bounded, near, rate_near, start};
 use crate::flow::{MSS, Path};
 
-/// A.14 Correctly Managing Sub-Packet BDPs. 64 kbit/s and 10 ms are 80 B, a twentieth of a segment, which
-/// takes 181 ms to send. The receiver acknowledges every second segment (bursts of 362 ms). Section 5.6.4.3:
-/// the window has at least four segments, even in PROBE_RTT, where half a BDP would be 40 B. The bandwidth is
-/// within 2 % of the link rate, pacing follows it with the state's gain, and the link stays busy.
+/// A.14 Correctly Managing Sub-Packet BDPs. The BDP of 64 kbit/s and 10 ms is 80 B, a twentieth of a segment; a segment
+/// takes 181 ms to send. The receiver acknowledges every second segment (bursts of 362 ms). Section 5.6.4.3: cwnd is at
+/// least four segments, even in PROBE_RTT, where half a BDP would be 40 B. The bandwidth is within 2 % of the link
+/// rate, pacing follows it with the state's gain, and the link stays busy.
 #[test]
 fn a14_sub_packet_bdp_is_filled_by_four_segments() {
     let mut path = Path::new(0.064, 10);
@@ -42,14 +42,13 @@ fn first(flow: &Flow, from: usize, wanted: impl Fn(&Point) -> bool) -> usize {
     from + flow.trace()[from..].iter().position(wanted).expect("it comes to that")
 }
 
-/// A.15 Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached. A flow on 10 Mbit/s and 40 ms (34
-/// segments) has an inflight_longterm from a probe over a shallow buffer. Then the link grows to 100 Mbit/s
-/// (345 segments) and its buffer to a BDP. Section 5.3.3.5: while the bound limits the flow in PROBE_UP it
-/// grows by 1, 2, 4, 8, ... segments per round, or 311 segments in 8.3 rounds. Section 5.6.2: pacing grows by
-/// at most 1.25 x 0.99 per round, or tenfold in 10.8 rounds. Even one after the other they find the link rate
-/// within 20 rounds of the probe's start. Steps are checked from the second limited round on (the first
-/// includes the remainder of the round before) as long as pacing can fill them: 4, 8 and 16 segments, each
-/// within one.
+/// A.15 Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached. A flow on 10 Mbit/s and 40 ms (34 segments)
+/// has an inflight_longterm from a probe over a shallow buffer. Then the link grows to 100 Mbit/s (345 segments) and
+/// its buffer to a BDP. Section 5.3.3.5: while the bound limits the flow in PROBE_UP, the bound grows by 1, 2, 4, 8,
+/// ... segments per round, or 311 segments in 8.3 rounds. Section 5.6.2: pacing grows by at most 1.25 x 0.99 per round,
+/// or tenfold in 10.8 rounds. Even if the two follow one another, the flow finds the link rate within 20 rounds of the
+/// probe's start. The test checks the steps of the bound from the second limited round on (the first step includes the
+/// remainder of the round before) as long as pacing can fill them: 4, 8 and 16 segments, each within one segment.
 #[test]
 fn a15_tenfold_bandwidth_is_found_in_log_rounds() {
     let mut flow = bounded(10.0, Bytes::new(500_000));
@@ -79,12 +78,12 @@ fn a15_tenfold_bandwidth_is_found_in_log_rounds() {
     }
 }
 
-/// A.16 Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down. In PROBE_CRUISE a link of 100 Mbit/s
-/// falls to 10, with a buffer of 50 kB. Section 5.5.10.3: at the end of each round with loss bw_shortterm
-/// becomes the larger of 0.7 of itself and the latest delivery rate: from 100 to 10 in log(10)/log(1/0.7) =
-/// 6.5 steps. A step takes up to two packet-timed rounds, because the round of a loss begins with the first
-/// loss after the last step. max_bw covers two cycles: it keeps the old rate until the second probe after the
-/// change has ended, and is then within 2 % of the new one.
+/// A.16 Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down. In PROBE_CRUISE a link of 100 Mbit/s falls to
+/// 10, with a buffer of 50 kB. Section 5.5.10.3: at the end of each round with loss bw_shortterm becomes the larger of
+/// 0.7 of itself and the latest delivery rate: from 100 to 10 Mbit/s in log(10)/log(1/0.7) = 6.5 steps. A step takes up
+/// to two packet-timed rounds, because the round of a loss begins with the first loss after the last step. max_bw
+/// covers two cycles: it keeps the old rate until the second probe after the change has ended, and is then within 2 %
+/// of the new rate.
 #[test]
 fn a16_tenth_of_bandwidth_lowers_both_estimates() {
     let mut path = Path::new(100.0, 40);
@@ -121,12 +120,12 @@ fn a16_tenth_of_bandwidth_lowers_both_estimates() {
     assert!(rate_near(flow.last().figures.max_bw, slow, 0.02), "{:?}", flow.last().figures);
 }
 
-/// A.17 Handling Token Bucket Policers. A policer of 10 Mbit/s before a link of 100 passes 8 MB and then
-/// drops all packets above its rate, without a queue. The bucket outlasts STARTUP and is empty about 0.7 s
-/// later, in PROBE_CRUISE. Section 5.5.10.3: the losses set both short-term bounds at the end of their round.
-/// Afterwards the flow follows the tokens: from 20 s to 60 s it gets at least 90 % of them and loses less
-/// than a tenth. A cycle is 34 rounds, the packets of the BDP. A probe's flight of about two BDPs may be lost
-/// entirely when the tokens run out: 6 %. The rest is lost in the rounds in which the short-term bounds fall.
+/// A.17 Handling Token Bucket Policers. A policer of 10 Mbit/s before a link of 100 passes 8 MB and then drops all
+/// packets above its rate, without a queue. The bucket outlasts STARTUP and is empty about 0.7 s later, in
+/// PROBE_CRUISE. Section 5.5.10.3: the losses set both short-term bounds at the end of their round. Afterwards the flow
+/// follows the token rate: from 20 s to 60 s it uses at least 90 % of the tokens and loses less than a tenth of its
+/// packets. A cycle is 34 rounds, one per packet of the BDP. A probe's flight of about two BDPs may be lost entirely
+/// when the tokens run out: 6 %. The rest is lost in the rounds in which the short-term bounds fall.
 #[test]
 fn a17_policer_with_empty_bucket_is_obeyed() {
     let mut path = Path::new(100.0, 40);

@@ -1,7 +1,7 @@
 //! BBRv3 in the example test cases of draft-ietf-ccwg-bbr-06, appendix A, with their numbers.
 //!
-//! The cases use only the scheme's contract: events go in, control and telemetry come out. Quantities of the
-//! draft's pseudocode that telemetry lacks are computed from the events as the draft defines them.
+//! The cases use only the scheme's contract: events are the input, control and telemetry the output. The tests compute
+//! quantities of the draft's pseudocode that telemetry lacks from the events, as the draft defines them.
 
 mod aggregation;
 mod cycle;

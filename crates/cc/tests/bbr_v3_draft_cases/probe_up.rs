@@ -5,7 +5,7 @@ use narrows_cc::{Bytes, CongestionControl, Lost, Nanos, Rate, record};
 use crate::bbr_v3_draft_cases::record::{Flow, NO_PROBE_RTT, Plateau, bounded, start};
 use crate::flow::{MSS, Path};
 
-/// The first event of PROBE_UP on 20 Mbit/s and 40 ms: a BDP of 69 segments and unlimited buffer.
+/// A flow at the first event of PROBE_UP on 20 Mbit/s and 40 ms: the BDP is 69 segments, and the buffer is unlimited.
 fn probing_up() -> Flow {
     let mut flow = start(Path::new(20.0, 40), NO_PROBE_RTT);
     flow.reach("probe_bw_up");
@@ -44,12 +44,12 @@ fn a05_probe_up_ends_on_a_bandwidth_plateau() {
     assert!(inflight >= flow.path.rate.over(flow.path.rtt).mul_f64(1.25), "{inflight:?}");
 }
 
-/// A.6 Exiting PROBE_UP on Loss When Application-Limited. In PROBE_UP the application begins to write at half
-/// the link rate, so samples are application-limited. Then every tenth packet is lost. Section 5.5.10.2:
-/// PROBE_UP ends at once with the packet whose loss raises the losses since its departure above 2 % of the
-/// inflight at its departure, application-limited or not; with 34 packets in flight that is the first loss.
-/// HandleInflightTooHigh takes no inflight_longterm from a packet sent while application-limited, so the
-/// bound stays infinite. The probe still counts as too high.
+/// A.6 Exiting PROBE_UP on Loss When Application-Limited. In PROBE_UP the application begins to write at half the link
+/// rate, so samples are application-limited. Then every tenth packet is lost. Section 5.5.10.2: PROBE_UP ends
+/// immediately with the packet whose loss raises the losses since its departure above 2 % of the inflight at its
+/// departure, application-limited or not; with 34 packets in flight that is the first loss. HandleInflightTooHigh takes
+/// no inflight_longterm from a packet sent while application-limited, so the bound stays infinite. The probe still
+/// counts as too high.
 #[test]
 fn a06_loss_ends_app_limited_probe_up() {
     let mut flow = probing_up();
@@ -68,11 +68,10 @@ fn a06_loss_ends_app_limited_probe_up() {
     assert_eq!((before.figures.inflight_long, at.figures.inflight_long), (None, None));
 }
 
-/// A.7 Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss. The application writes at a
-/// tenth and at a quarter of the link rate. Application-limited rounds do not count for the detector, so
-/// neither state may end in a thousand rounds. PROBE_RTT would end them by its clock if the minimum delay
-/// were constant for 5 s, so the path shrinks by a microsecond per second. Without the application limit the
-/// state ends within the usual few rounds.
+/// A.7 Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss. The application writes at a tenth and
+/// at a quarter of the link rate. Application-limited rounds do not count for the detector, so neither state may end in
+/// a thousand rounds. PROBE_RTT would end both states if the minimum delay were constant for 5 s, so the path shrinks
+/// by a microsecond per second. Without the application limit the state ends within the usual few rounds.
 #[test]
 fn a07_app_limited_without_loss_stays_in_probe_up() {
     let mut startup = start(Path::new(20.0, 40), &[]);
@@ -82,7 +81,7 @@ fn a07_app_limited_without_loss_stays_in_probe_up() {
     up.write_at(Rate::from_mbit_per_sec(5.0));
     for (mut flow, state) in [(startup, "startup"), (up, "probe_bw_up")] {
         let (entry, round) = (flow.trace().len() - 1, flow.last().figures.round);
-        // Below the sample of the handshake, which had no segment to send.
+        // The RTT falls below the handshake's sample, which does not include the transmission time of a segment.
         flow.path.rtt -= Nanos::from_millis(1);
         for _ in 0..45 {
             flow.path.rtt -= Nanos::from_micros(1);
@@ -95,16 +94,16 @@ fn a07_app_limited_without_loss_stays_in_probe_up() {
         flow.write_without_end();
         let (from, freed) = (flow.last().figures.round, flow.leave());
         let rounds = flow.trace()[freed].figures.round - from;
-        // STARTUP grows from a tenth of the rate: four doublings, and three rounds.
+        // STARTUP grows from a tenth of the rate: four doublings, then three rounds without growth.
         assert!((3.0..=9.0).contains(&rounds), "{state}: {rounds}");
     }
 }
 
-/// In PROBE_UP with an inflight_longterm from an earlier probe over a shallow buffer; the buffer is larger
-/// now.
+/// A flow in PROBE_UP with an inflight_longterm from an earlier probe over a shallow buffer; the buffer is now
+/// unlimited.
 fn probing_up_with_a_long_term_bound() -> Flow {
     let mut flow = bounded(20.0, Bytes::new(1 << 40));
-    // The first probe after one that was too high is cautious; the next one persists.
+    // The first probe after a probe that was too high is cautious; the next probe persists.
     flow.reach("probe_bw_up");
     flow.leave();
     flow.reach("probe_bw_up");
@@ -112,12 +111,11 @@ fn probing_up_with_a_long_term_bound() -> Flow {
     flow
 }
 
-/// A.21 Handling Loss During PROBE_UP After inflight_longterm is Set. While PROBE_UP raises its bound, every
-/// twentieth packet is lost. Section 5.5.10.2: HandleInflightTooHigh runs with the packet whose loss exceeds
-/// 2 %. inflight_longterm becomes the larger of the inflight at that point, inflight_prev + (0.02
-/// inflight_prev - lost_prev) / 0.98, and beta = 0.7 of min(BDP, cwnd). PROBE_DOWN follows with the same
-/// packet, before any plateau. On a path with uniform loss the first value is the larger; a packet lost from
-/// a small flight shows the second.
+/// A.21 Handling Loss During PROBE_UP After inflight_longterm is Set. While PROBE_UP raises its bound, every twentieth
+/// packet is lost. Section 5.5.10.2: HandleInflightTooHigh runs with the packet whose loss exceeds 2 %.
+/// inflight_longterm becomes the larger of the inflight at that point, inflight_prev + (0.02 inflight_prev - lost_prev)
+/// / 0.98, and beta = 0.7 of min(BDP, cwnd). PROBE_DOWN follows with the same packet, before any plateau. On a path
+/// with uniform loss the first value is the larger; a packet lost from a small flight tests the second.
 #[test]
 fn a21_loss_in_probe_up_lowers_bound_and_ends_it() {
     let mut flow = probing_up_with_a_long_term_bound();

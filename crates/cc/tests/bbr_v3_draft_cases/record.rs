@@ -8,7 +8,7 @@ use narrows_cc::{
 
 use crate::flow::{self, MSS, Path, setup};
 
-/// Input of an event.
+/// An event that the scheme receives.
 #[derive(Clone, Copy, Debug)]
 pub enum Event {
     Ack(Ack),
@@ -26,7 +26,7 @@ pub struct Figures {
     pub state: &'static str,
     pub bw: Rate,
     pub max_bw: Rate,
-    /// BBR.bw_shortterm; `None` if infinite, as for the next two.
+    /// BBR.bw_shortterm; `None` if infinite, as for the next two fields.
     pub bw_short: Option<Rate>,
     pub inflight_short: Option<Bytes>,
     pub inflight_long: Option<Bytes>,
@@ -86,7 +86,7 @@ impl Figures {
     }
 }
 
-/// BBR.send_quantum (section 5.6.3): the data of 1 ms at the pacing rate, in whole segments, at least two and
+/// BBR.send_quantum (section 5.6.3): the data of 1 ms at the pacing rate, in whole segments, at least two segments and
 /// at most 64 kB.
 pub fn send_quantum(control: &Control) -> Bytes {
     let bytes = control.pacing_rate.map_or(0, |rate| rate.over(Nanos::from_millis(1)).as_u64());
@@ -181,11 +181,11 @@ pub fn start(path: Path, values: &[(&str, f64)]) -> Flow {
     )
 }
 
-/// Parameters without PROBE_RTT.
+/// Parameter values that keep PROBE_RTT out of a test.
 pub const NO_PROBE_RTT: &[(&str, f64)] = &[("probe_rtt_interval", 60.0)];
 
-/// A flow over 40 ms in PROBE_CRUISE with an inflight_longterm from a buffer of half a BDP; the buffer is
-/// larger now.
+/// A flow in PROBE_CRUISE over a path of 40 ms, with an inflight_longterm that results from a buffer of half a BDP;
+/// from then on the path has `buffer`.
 pub fn bounded(mbit_per_sec: f64, buffer: Bytes) -> Flow {
     let mut path = Path::new(mbit_per_sec, 40);
     path.buffer = path.rate.over(path.rtt) / 2;
@@ -206,7 +206,7 @@ impl Flow {
         &self.cc.trace
     }
 
-    /// The last position of the record.
+    /// The last point of the record.
     pub fn last(&self) -> &Point {
         self.cc.trace.last().expect("the handshake is recorded")
     }
@@ -227,7 +227,7 @@ impl Flow {
         let state = self.last().state();
         let found = self.run_until(self.now + PATIENCE, |flow| flow.last().state() != state);
         assert!(found, "{state} is never left");
-        // Several events may coincide; the change is at the first one with another state.
+        // Several events may coincide; the change is at the first event with the new state.
         let back = self.trace().iter().rev().take_while(|point| point.state() != state).count();
         self.trace().len() - back
     }

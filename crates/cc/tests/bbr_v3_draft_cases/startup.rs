@@ -5,11 +5,10 @@ use narrows_cc::{Nanos, Rate};
 use crate::bbr_v3_draft_cases::record::{Flow, Plateau, Point, rate_near, start};
 use crate::flow::Path;
 
-/// A.1 Exiting STARTUP on Bandwidth Plateau. A bulk flow on a path with unlimited buffer. Section 5.3.1.2:
-/// three rounds in which the delivery rate grows by less than a quarter set full_bw_now and full_bw_reached,
-/// and STARTUP becomes DRAIN. The test runs the detector over the recorded samples; the transition must come
-/// with the acknowledgement that completes the third such round. max_bw is within the required 2 % of the
-/// link rate.
+/// A.1 Exiting STARTUP on Bandwidth Plateau. A bulk flow runs on a path with unlimited buffer. Section 5.3.1.2: three
+/// rounds in which the delivery rate grows by less than a quarter set full_bw_now and full_bw_reached, and STARTUP
+/// becomes DRAIN. The test runs the detector over the recorded samples; the transition must come with the
+/// acknowledgement that completes the third such round. max_bw is within the required 2 % of the link rate.
 #[test]
 fn a01_startup_ends_on_a_bandwidth_plateau() {
     for (mbit, rtt_ms) in [(10.0, 40), (1.0, 200), (100.0, 20), (200.0, 5)] {
@@ -33,10 +32,10 @@ fn a01_startup_ends_on_a_bandwidth_plateau() {
     }
 }
 
-/// A flow whose application writes at `mbit`, a power of two, after doublings from 1 Mbit/s. Its window
-/// always suffices, so no data waits and the bandwidth estimate is the application's rate. 2 s after its
-/// start it is still in STARTUP. The path of 100 ms has grown by 30 ms: more than a BDP is in flight, and
-/// DRAIN does not end with the acknowledgement that begins it.
+/// A flow whose application writes at `mbit`, a power of two, after doublings from 1 Mbit/s. cwnd always suffices, so
+/// no data waits and the bandwidth estimate is the application's rate. After 2 s the flow is still in STARTUP. The RTT
+/// of 100 ms has grown by 30 ms, so more than a BDP is in flight, and DRAIN does not end with the acknowledgement that
+/// begins it.
 fn held_short(link: f64, mbit: f64) -> Flow {
     let mut flow = start(Path::new(link, 100), &[]);
     let mut rate = 1.0;
@@ -53,13 +52,13 @@ fn held_short(link: f64, mbit: f64) -> Flow {
     flow
 }
 
-/// A.2 Exiting STARTUP on Loss When Application-Limited. The application writes at 8 of 20 Mbit/s, so every
-/// sample is application-limited and no plateau exists. Section 5.3.1.3 has three conditions: a full round in
-/// fast recovery, more than 2 % loss in a round, and six separate lost ranges in it. With 90 packets per
-/// round and every tenth lost all three hold, and STARTUP ends with the first full round of recovery.
-/// inflight_longterm becomes the larger of the BDP and the data delivered in the last round. The case also
-/// expects full_bw_now, which the pseudocode does not set (difference 7 of the scheme). Without enough
-/// ranges, or without enough loss, STARTUP continues; without recovery loss is not evaluated.
+/// A.2 Exiting STARTUP on Loss When Application-Limited. The application writes at 8 of 20 Mbit/s, so every sample is
+/// application-limited and no plateau exists. Section 5.3.1.3 has three conditions: a full round in fast recovery, more
+/// than 2 % loss in a round, and six separate lost ranges in it. With 90 packets per round and every tenth packet lost,
+/// all three conditions hold, and STARTUP ends with the first full round of recovery. inflight_longterm becomes the
+/// larger of the BDP and the data delivered in the last round. The case also expects full_bw_now, which the pseudocode
+/// does not set (difference 7 of the scheme). Without enough ranges, or without enough loss, STARTUP continues; outside
+/// recovery, loss is not evaluated.
 #[test]
 fn a02_loss_ends_app_limited_startup() {
     let mut flow = held_short(20.0, 8.0);
@@ -76,7 +75,8 @@ fn a02_loss_ends_app_limited_startup() {
     let (long, bdp) = (point.figures.inflight_long.unwrap(), flow.trace()[exit - 1].figures.bdp());
     assert!(long >= bdp && long <= bdp.max(latest.unwrap()), "{long:?} with {bdp:?} and {latest:?}");
 
-    // 3.3 % loss in only three ranges per round; 1.8 % loss in more than six ranges per round of 359 packets.
+    // The first case has 3.3 % loss in only three ranges per round; the second has 1.8 % loss in more than six ranges
+    // per round of 359 packets.
     for (link, mbit, every) in [(20.0, 8.0, 30), (100.0, 32.0, 56)] {
         let mut flow = held_short(link, mbit);
         flow.path.drop_every = Some(every);

@@ -1,8 +1,8 @@
-//! Events of a test transport, from the numbers that every transport keeps.
+//! Events of a test transport, built from the values that every transport keeps.
 
 use narrows_cc::{Ack, Bytes, Lost, Nanos, SentState, record};
 
-/// The loss of a packet of `bytes` that left in the state `sent`.
+/// The loss of a packet of `bytes` that was sent in the connection state `sent`.
 pub fn lost(now: Nanos, bytes: Bytes, sent: &SentState, lost_total: Bytes, inflight: Bytes) -> Lost {
     record!(Lost {
         now,

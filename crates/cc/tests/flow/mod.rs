@@ -1,13 +1,13 @@
 //! A path with one bottleneck, and a sender without retransmissions that reports every event to its scheme.
 //!
 //! ```text
-//!   writer ──► sender ──(pacer)──► [policer] ──► buffer │ rate ──► ─ ─ rtt ─ ─ ► acknowledgement (held up to `bunch`)
+//!   writer ──► sender ──(pacer)──► [policer] ──► buffer │ rate ──► ─ ─ rtt ─ ─ ► acknowledgement (every `bunch`)
 //! ```
 //!
-//! A packet is lost when three packets sent after it are acknowledged, or when the timer expires. Nothing is
-//! retransmitted. Recovery ends when a packet sent after its start is acknowledged, or when all packets
-//! declared lost have arrived. With [`Path::repairs`] it ends when a packet sent after its last loss was
-//! found is acknowledged, as a repair would be.
+//! A packet counts as lost when three packets sent after it are acknowledged, or when the timer expires. Nothing is
+//! retransmitted. Recovery ends when a packet sent after its start is acknowledged, or when all packets declared lost
+//! have arrived. With [`Path::repairs`], recovery ends when a packet sent after the last loss was detected is
+//! acknowledged, as a retransmission would be.
 
 pub mod events;
 mod path;
@@ -21,12 +21,12 @@ use narrows_cc::{
 
 pub use path::*;
 
-/// Recent usage of the window, as Linux decides whether a sender is cwnd-limited.
+/// Recent use of cwnd, by which Linux decides whether a sender is cwnd-limited.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     limited: bool,
     most: Bytes,
-    /// The usage is renewed when all data up to this packet is acknowledged.
+    /// A new observation begins when all data up to this packet is acknowledged.
     until: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct Flow<C> {
     sampler: RateSampler,
     round: RoundCounter,
     usage: Usage,
-    /// Next write of the application: amount and time.
+    /// Rate at which the application writes, and the time of its next write.
     writer: Option<(Rate, Nanos)>,
     flying: VecDeque<Packet>,
     delayed: VecDeque<Packet>,
@@ -62,10 +62,10 @@ pub struct Flow<C> {
     link_free: Nanos,
     tokens: f64,
     tokens_at: Nanos,
-    /// Last packet sent before recovery began, and time at which its last loss was found.
+    /// Last packet sent before recovery began, and last packet sent before recovery's last loss was detected.
     recover_until: u64,
     repaired_after: u64,
-    /// Packets declared lost in this recovery that may still arrive, and whether some never will.
+    /// Packets declared lost in this recovery that may still arrive, and whether other packets never will.
     missing: u64,
     missed: bool,
     last_sent_at: Nanos,
@@ -152,7 +152,7 @@ impl<C: CongestionControl> Flow<C> {
         false
     }
 
-    /// The application writes at `rate` from now on; earlier data is sent, unless unlimited.
+    /// The application writes at `rate` from now on. Data written earlier is still sent, except an unlimited backlog.
     pub fn write_at(&mut self, rate: Rate) {
         self.backlog = Some(self.backlog.unwrap_or(Bytes::ZERO));
         self.writer = (!rate.is_zero()).then_some((rate, self.now));
@@ -165,7 +165,7 @@ impl<C: CongestionControl> Flow<C> {
         (self.backlog, self.writer) = (None, None);
     }
 
-    /// Changes the link rate; queued packets wait accordingly.
+    /// Changes the link rate and with it the departure times of queued packets.
     pub fn set_rate(&mut self, rate: Rate) {
         let now = self.now;
         let stretch = self.path.rate.as_bytes_per_sec() as f64 / rate.as_bytes_per_sec() as f64;
@@ -179,7 +179,7 @@ impl<C: CongestionControl> Flow<C> {
         self.move_queue(|at| at + span);
     }
 
-    /// Changes the departure of all packets still in the link.
+    /// Changes the departure times of all packets still in the link.
     fn move_queue(&mut self, moved: impl Fn(Nanos) -> Nanos) {
         let now = self.now;
         for packet in self.flying.iter_mut().filter(|packet| packet.left_at > now) {
@@ -191,7 +191,8 @@ impl<C: CongestionControl> Flow<C> {
         }
     }
 
-    /// The next event until `end`: an acknowledgement or another.
+    /// Processes the next event until `end`. Returns its acknowledgement, `Some(None)` for another event, or `None` if
+    /// no event is left.
     fn step(&mut self, end: Nanos) -> Option<Option<Ack>> {
         let ack_at = self.next_ack_at();
         let send_at = self.may_send().then(|| self.now.max(self.pace_at));
@@ -246,7 +247,7 @@ impl<C: CongestionControl> Flow<C> {
             self.cc.on_idle_restart(&event);
         }
         let snapshot = self.sampler.on_sent(self.now, MSS, self.inflight);
-        // A scheme without a limit would send for ever at one instant.
+        // A scheme without a limit would send forever at one instant.
         assert!(self.inflight < Bytes::new(1 << 30), "{} in flight", self.inflight.as_u64());
         self.inflight += MSS;
         self.sent += 1;
@@ -295,7 +296,7 @@ impl<C: CongestionControl> Flow<C> {
         queued + MSS <= self.path.buffer && self.path.drop_every.is_none_or(|n| !seq.is_multiple_of(n))
     }
 
-    /// Tracks the usage of the window (Linux `tcp_cwnd_validate`).
+    /// Tracks the use of cwnd (Linux `tcp_cwnd_validate`).
     fn note_usage(&mut self) {
         let limited = self.backlog.is_none_or(|left| left >= MSS) && !self.has_room();
         let lines = [&self.flying, &self.delayed, &self.dropped];

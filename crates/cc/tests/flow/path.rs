@@ -13,7 +13,7 @@ pub fn setup(info: &Info, seed: u64, values: &[(&str, f64)]) -> Setup {
     for (name, value) in values {
         params.set(name, *value).unwrap();
     }
-    // One random stream for all, so that variants are comparable.
+    // All schemes use the same random stream, so that variants are comparable.
     Setup::new(MSS, params, Random::stream(seed, "bbr", 0))
 }
 
@@ -28,9 +28,9 @@ pub struct Path {
     pub bunch: Nanos,
     /// Every n-th packet is lost.
     pub drop_every: Option<u64>,
-    /// The next packets, by number, arrive later by this time, so later ones overtake them.
+    /// How many of the next packets are delayed, and by how much: packets sent after them overtake them.
     pub delay: Option<(u64, Nanos)>,
-    /// Recovery lasts until a repair of its last loss would be acknowledged.
+    /// Recovery lasts until a retransmission of its last lost packet would be acknowledged.
     pub repairs: bool,
 }
 
@@ -71,6 +71,6 @@ pub(super) struct Packet {
     /// When the link has transmitted it.
     pub(super) left_at: Nanos,
     pub(super) ack_at: Nanos,
-    /// Declared lost, rightly or not.
+    /// Declared lost, whether or not it arrives.
     pub(super) given_up: bool,
 }

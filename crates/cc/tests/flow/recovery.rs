@@ -52,7 +52,7 @@ impl<C: CongestionControl> Flow<C> {
         }
     }
 
-    /// Takes the data delivered until now: bytes, and the newest packet.
+    /// Removes the packets delivered until now. Returns their bytes and the newest packet.
     fn deliver(&mut self) -> (Bytes, Packet) {
         let (mut acked, mut newest, mut sampled) = (Bytes::ZERO, None::<Packet>, None);
         for line in [&mut self.flying, &mut self.delayed] {
@@ -75,7 +75,7 @@ impl<C: CongestionControl> Flow<C> {
         (acked, newest.expect("called when one is due"))
     }
 
-    /// Delivers all due acknowledgements as one.
+    /// Delivers all due acknowledgements as a single acknowledgement.
     pub(super) fn acknowledge(&mut self) -> Ack {
         self.check_app_limited();
         let before = self.inflight;

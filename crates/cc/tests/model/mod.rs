@@ -11,9 +11,9 @@ use proptest::prelude::*;
 
 use crate::flow::events;
 
-/// The receive window, which bounds inflight for any congestion window.
+/// The receive window, which bounds inflight regardless of cwnd.
 const RECEIVE_WINDOW: u64 = 1 << 26;
-/// Upper limit of windows and rates (a petabyte, a petabyte per second); sums of such numbers fit 64 bits.
+/// Upper limit of windows and rates (a petabyte, a petabyte per second); sums of such numbers fit in 64 bits.
 pub const ABSURD: u64 = 1 << 50;
 
 /// Fixed properties of a connection.
@@ -33,9 +33,9 @@ pub enum Op {
     /// An acknowledgement, delayed by `late` thousandths of the RTT. The oldest `lost` packets are declared lost
     /// and the next `delivered` are delivered, all or none of them marked.
     Ack { lost: usize, delivered: usize, late: u64, marked: bool },
-    /// The same with an extreme round-trip time.
+    /// An acknowledgement without losses and marks, with an extreme round-trip time.
     AckAfter { delivered: usize, rtt: Nanos },
-    /// The retransmission timer expires; all packets or the oldest are declared lost.
+    /// The retransmission timer expires; either all packets or only the oldest is declared lost.
     Timeout { all: bool },
     /// The current recovery proves spurious.
     Spurious,
@@ -368,7 +368,7 @@ impl Model {
         self.record("ack");
     }
 
-    /// Common fields of any acknowledgement now.
+    /// The fields common to all acknowledgements at this time.
     fn plain_ack(&self) -> Ack {
         record!(Ack {
             cwnd_limited: self.cwnd_limited,
