@@ -77,7 +77,7 @@ impl Connection {
         if std::mem::take(&mut pending.close) {
             return Some(self.send_bare(now, Kind::Close, self.gsr, none, out));
         }
-        // If data can leave, it carries the acknowledgement.
+        // If a data packet can leave, it carries the acknowledgement.
         if std::mem::take(&mut pending.ack) && self.state.is_open() {
             self.reception.report_now();
             if self.may_send_data(now).is_none() {

@@ -18,7 +18,7 @@ struct Part {
 /// X_recv: the receive rate of data, averaged over the longer of R and the time since the last report.
 ///
 /// The bytes since the last report are exact. If the last report is more recent than R, the bytes of the last R are the
-/// sum of parts of R/8; a part that began before R counts proportionally.
+/// sum of parts of R/8; a part that lies only partly in this time counts proportionally.
 #[derive(Clone, Debug)]
 pub struct ReceiveRate {
     reported: Nanos,

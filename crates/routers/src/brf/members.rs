@@ -14,8 +14,8 @@ impl Brf {
         self.tuples.get(flow as usize).is_some_and(|tuple| tuple.protocol == FiveTuple::UDP)
     }
 
-    /// Equation 9, with the margin of equation 14: without it, a flow that begins with exactly the usage of its kind
-    /// would count as backlogged.
+    /// Equation 9, with the margin of equation 14: without the margin, a flow that begins with exactly the usage of its
+    /// kind would count as backlogged.
     pub(super) fn predict(&self, flow: u32) -> Option<f64> {
         let tuple = self.tuples.get(flow as usize).filter(|_| self.prediction)?;
         let margin = if self.literal { 1.0 } else { self.limit.beta };
