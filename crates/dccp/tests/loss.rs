@@ -37,7 +37,7 @@ fn pattern(discounting: bool, last: u64, lost: &[u64], path: &PathEstimate) -> L
 /// The example of RFC 4342 gives its Loss Intervals option.
 ///
 /// RFC 4342 section 8.6.2: packets 10, 19 to 21, 23 and 32 of 0 to 44 are lost, and 43 is missing but undecided. The
-/// intervals from 10, 19 and 32 contain one, three and one packets without data; the interval before the first loss
+/// intervals from 10, 19 and 32 contain one, three and one packet without data; the interval before the first loss
 /// counts as 15. The nonce bits of the example are not used.
 #[test]
 fn loss_intervals_match_example_of_rfc_4342() {

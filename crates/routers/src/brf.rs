@@ -65,8 +65,8 @@
 //!    has just been raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all
 //!    equations.
 //! 4. `alpha · beta` is above 1 by default. With 0.95 and 1.05, both in the paper's ranges, a limited flow that gets
-//!    `beta` times its rate would count as unlimited in the next period, and as limited again in the following one. For
-//!    the same reason F is multiplied by `beta`: a flow that begins with exactly the usage of its kind counts as
+//!    `beta` times its rate would count as unlimited in the next period, and as limited again in the period after that.
+//!    For the same reason F is multiplied by `beta`: a flow that begins with exactly the usage of its kind counts as
 //!    unlimited.
 //! 5. (16) uses the queue of the BRF flows, without that of the CUBIC flows. Where the port has classes, q is the
 //!    backlog of the BRF class, not the controller's count.
@@ -76,9 +76,9 @@
 //! 7. Against floods: only flows whose sender has answered count as flows of their class. A flow still gets its share
 //!    at the SYN-ACK if at most `HALF_OPEN` flows, or half of the flows, are half-open. At most half of the table is
 //!    for half-open flows. Every refusal is counted.
-//! 8. A share that has fallen by a tenth is written into the next ACK, not a round trip after the last one. Otherwise
-//!    flows would react up to a round trip after the first packet of a new flow, and the queue would take the excess.
-//!    `urgent = false` restores the paper's rule, once per round trip.
+//! 8. A share that has fallen by a tenth is written into the next ACK, not a round trip after the last written share.
+//!    Otherwise flows would react up to a round trip after the first packet of a new flow, and the queue would absorb
+//!    the excess. `urgent = false` restores the paper's rule, once per round trip.
 //! 9. ACKs of data in the other direction also cross the port: their measured rate, times `beta`, is deducted from C.
 //! 10. Flows that are silent for a while have no share. In the paper they keep it until they end or are idle. N counts
 //!     flows that send, in both classes.

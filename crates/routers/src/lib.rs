@@ -16,7 +16,7 @@
 //! * In a dumbbell without access links, senders and node are co-located: a sender receives a changed acknowledgement
 //!   without delay.
 //! * A flow number identifies a 5-tuple, which algorithms receive at construction. A flow has up to four paths; a
-//!   packet names its path, and its acknowledgement returns on the same one.
+//!   packet names its path, and its acknowledgement returns on the same path.
 //! * Per-flow state is bounded ([`FlowTable`]). Learned state is text in the results and an input of another run
 //!   (`network.learned`), so that a run stays a function of its inputs.
 //!

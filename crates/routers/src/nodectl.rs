@@ -136,7 +136,7 @@ pub struct Nodectl {
     capacity: u64,
     alpha: f64,
     beta: f64,
-    /// Algorithm 1 as printed.
+    /// Whether to follow Algorithm 1 as printed.
     literal: bool,
     arrivals: Arrivals,
     table: ReservationTable,

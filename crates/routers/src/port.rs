@@ -77,7 +77,7 @@ pub enum Outgoing {
 pub struct Port<'a> {
     /// The time.
     pub now: Nanos,
-    /// Backlog in bytes, without the arriving or departing packet and the one in transmission.
+    /// Backlog in bytes, without the packet that arrives or departs and the packet in transmission.
     pub backlog: Bytes,
     pub(crate) class: Option<u8>,
     pub(crate) consumed: bool,

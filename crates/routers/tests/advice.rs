@@ -354,7 +354,7 @@ fn unusable_messages_are_refused_and_counted() {
     assert!((reduced / (100_000.0 * 1448.0 / 1500.0) - 1.0).abs() < 1e-3, "{reduced}");
 }
 
-/// A grant above the line rate is refused, and one within it is followed.
+/// A grant above the line rate is refused, and a grant within it is followed.
 #[test]
 fn grant_above_line_is_refused() {
     // 8 Mbit/s of payload are 1 MB/s, and 1 035 911 B/s on the wire, the maximum requested.

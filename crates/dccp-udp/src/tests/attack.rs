@@ -167,7 +167,7 @@ fn buckets_refill_and_are_separate() {
     assert_eq!(size_of::<Nanos>() * BUCKETS, 32 << 10);
 }
 
-/// Ended connections are remembered up to a limit, and those that expire first go first.
+/// Ended connections are remembered up to a limit, and those that expire first are dropped first.
 #[test]
 fn timewait_beyond_limit_forgets_oldest() {
     let mut timewait = TimeWait::new(Hasher::new().expect("random numbers"));

@@ -247,7 +247,7 @@ fn session_largest_datagram_follows_interface_mtu() {
     .expect("no error");
 }
 
-/// With `once`, a lone Request keeps no client out, and the first completed handshake is served.
+/// With `once`, a lone Request blocks no client, and the first completed handshake is served.
 #[test]
 fn server_once_serves_first_completed_handshake() {
     let settings = Settings { once: true, connections: 3, ..settings() };
@@ -261,7 +261,7 @@ fn server_once_serves_first_completed_handshake() {
         let mut client = server.client(50_003);
         let answer = server.exchange(SECOND, &mut client).await;
         client.on_packet(SECOND, &answer[0], 0);
-        // Incomplete handshakes beyond `connections` keep nobody out.
+        // Incomplete handshakes beyond `connections` block no client.
         let mut fourth = server.client(50_004);
         assert_eq!(header(&server.exchange(SECOND, &mut fourth).await).kind, Kind::Response);
         let answers = server.exchange(SECOND, &mut client).await;

@@ -30,7 +30,7 @@ use crate::wire::{Body, Header, Kind, MAX_VALUE, Opt, options};
 /// Bytes of a secret key.
 pub const KEY: usize = 16;
 
-/// Most bytes sent per byte received before the peer has proved its address.
+/// Maximum number of bytes sent per byte received, before the peer has proved its address.
 pub const AMPLIFICATION: usize = 3;
 
 /// Bytes of a cookie before the feature options.

@@ -69,7 +69,7 @@ impl LossRate {
         }
     }
 
-    /// Drops slots that ended 10 s before the end of half second `time`.
+    /// Drops slots that ended 10 s or more before the end of half second `time`.
     fn expire(&mut self, time: u64) {
         let old = self.slots[..self.used].partition_point(|slot| slot.time + SLOTS as u64 <= time);
         self.slots.rotate_left(old);

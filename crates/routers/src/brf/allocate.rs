@@ -176,7 +176,7 @@ impl Brf {
                 flow.advise(share);
                 let advice = self.shares.advice(flow.base);
                 // Of several switches on the path only the one with the lowest share announces (equation 7); otherwise
-                // the sender would read all shares in turn. The others take over when that switch falls silent.
+                // the sender would receive all shares in turn. The others take over when that switch falls silent.
                 let fresh = ack_timeout(flow.rtt).max(self.period * 2);
                 let lower = |(code, at): (RateCode, _)| code.decode() < advice && now - at < fresh;
                 if !flow.remote.is_some_and(lower) {

@@ -74,7 +74,7 @@ impl Brf {
         }
     }
 
-    /// A flow has ended at both ends, or its number is reused.
+    /// Removes a flow that has ended in both directions or whose number is reused.
     pub fn remove_flow(&mut self, port: &mut Port<'_>, id: u32) {
         self.forget(port, id);
     }
@@ -196,7 +196,8 @@ impl Brf {
         }
     }
 
-    /// An ACK of a flow returns, with the rate that it carries. Returns the share to write into it, if it is due.
+    /// Handles an ACK of a flow, with the rate that the ACK carries. Returns the share to write into the ACK, if a
+    /// share is due.
     pub(super) fn on_ack(
         &mut self,
         port: &mut Port<'_>,

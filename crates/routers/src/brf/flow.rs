@@ -370,7 +370,7 @@ mod tests {
                 flow.advise(share);
                 if flow.used.is_finite() && flow.used < 1e7 {
                     measured += usize::from(flow.since == Nanos::from_millis(ms));
-                    // The first measurement counts one packet more per period, later measurements err by one packet in
+                    // The first measurement counts one packet more per period; later measurements err by one packet in
                     // fifty.
                     let most = if measured == 1 { rate as f64 + 30_000.0 } else { rate as f64 * 1.03 };
                     assert!(flow.demand < 1.1 * most, "{} at {ms} ms for {rate}", flow.demand);

@@ -26,7 +26,7 @@ fn setup(overrides: &[(&str, f64)]) -> RouterSetup {
     for (name, value) in overrides {
         params.set(name, *value).expect("a parameter within its range");
     }
-    // Flow 9 is UDP, all others TCP, each from its own client to one service.
+    // Flow 9 is UDP, all other flows are TCP; each has a different client and the same service.
     let tuple = |flow: u32| FiveTuple {
         source: flow << 8,
         destination: 1,

@@ -19,8 +19,9 @@
 //! * After eight round-trip times without another reduction, the requester requests its current rate, so that the other
 //!   nodes on the path record it. Otherwise these nodes would reserve bandwidth that the flow may not use. (The paper
 //!   does not say how they learn the rate.)
-//! * Nodes send to every requester periodically. After 10 s without a message the requester requests its maximum while
-//!   data continues. If no node answers, it falls back, so that flows do not keep the grants of failed nodes forever.
+//! * Nodes send to every requester periodically. After 10 s without a message the requester requests the highest rate
+//!   that it can use, while data continues. If no node answers, it falls back, so that flows do not keep the grants of
+//!   failed nodes forever.
 //! * Max is the lower of the sender's maximum and its line rate. If the usage over eight round-trip times, plus a
 //!   twentieth, is below the rate by more than a hundredth of the rate and a packet, the requester requests this sum,
 //!   at least two packets per round trip. Once the backlog exceeds the data of one round trip, it requests its maximum.

@@ -29,7 +29,7 @@ pub(super) struct Record {
     pub(super) allocated: u64,
     /// Its reservation.
     rate: u64,
-    /// During a negotiation, the reservation before it (zero for the first) and whether the port was the
+    /// During a negotiation, the reservation before it (zero for the first negotiation) and whether the port was the
     /// bottleneck.
     pub(super) before: Option<(u64, bool)>,
     /// Path before the negotiation.
@@ -292,7 +292,7 @@ impl ReservationTable {
         }
     }
 
-    /// Lists the subflows of a transmission in `flows`, clearing it first.
+    /// Replaces the contents of `flows` by the subflows of a transmission.
     pub(super) fn subflows(&mut self, at: u32, flows: &mut Vec<u32>) {
         flows.clear();
         let mut flow = self.transmissions.peek_mut(at).map_or(NONE, |transmission| transmission.first);

@@ -153,8 +153,8 @@ fn datagrams_over_bad_link_arrive_whole_and_once() {
 /// A reordered packet declared lost is counted as late, and its recovery as spurious.
 #[test]
 fn loss_of_late_packet_is_undone() {
-    // One packet in twenty is delayed by up to 15 ms, at one packet per 2 ms: more than three overtake some
-    // of them.
+    // One packet in twenty is delayed by up to 15 ms, at one packet per 2 ms: more than three packets overtake some of
+    // the delayed packets.
     let link = Link { reorder: (0.05, ms(15)), ..Link::default() };
     let mut client = config(Role::Client, "newreno");
     client.initial_window = 40;

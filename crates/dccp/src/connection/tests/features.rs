@@ -11,7 +11,7 @@ fn agreed(net: &Net, number: u8) -> [(u64, u64); 2] {
         .map(|end| (end.features().value(number, Side::Local), end.features().value(number, Side::Remote)))
 }
 
-/// Non-negotiable features take the value of their location, server-priority features a common value.
+/// Non-negotiable features take the value of their location; server-priority features take a common value.
 #[test]
 fn features_of_both_endpoints_are_negotiated() {
     let (mut client, mut server) = (config(Role::Client, "ccid2"), config(Role::Server, "ccid3"));

@@ -146,7 +146,7 @@ fn sync_beyond_window_is_accepted_only_when_idle() {
 /// An Ack Vector that covers packets before the first one is ignored (section 11.4).
 #[test]
 fn ack_vector_beyond_first_packet_is_ignored() {
-    // The client has sent few packets. The vector reports all of them as received, or one more before the first.
+    // The client has sent few packets. The vector reports all of them as received, or also a packet before the first.
     let mut net = Net::with("newreno");
     net.run(ms(100));
     net.push(CLIENT, &[1; 100]);

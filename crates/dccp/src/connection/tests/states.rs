@@ -80,8 +80,8 @@ fn is_valid(end: &Connection, kind: Kind, seq: Seq, ack: Option<Seq>, active: bo
 proptest! {
     #![proptest_config(ProptestConfig::default())]
 
-    /// An invalid packet changes no state of any endpoint and triggers at most one short reply, eight per
-    /// second.
+    /// An invalid packet changes no state of any endpoint and triggers at most one short reply, and at most eight
+    /// replies are sent per second.
     #[test]
     fn invalid_packet_changes_no_state(
         at in prop::sample::select(STATES.to_vec()),

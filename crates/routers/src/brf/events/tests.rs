@@ -1,4 +1,4 @@
-//! A switch that reports sums, compared with one that processes packets.
+//! A switch that reports sums, compared with a switch that processes packets.
 
 use narrows_cc::{Nanos, Params, Rate};
 use narrows_packet::{Flags, Packet};

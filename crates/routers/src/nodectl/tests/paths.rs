@@ -50,11 +50,11 @@ fn flow_refused_on_a_new_path_ends_on_its_old_one() {
     assert_eq!((node.reading("flows"), node.reading("given")), (0, 0));
 }
 
-/// A reduction on a path that a flow is leaving does not affect the new one.
+/// A reduction on a path that a flow is leaving does not affect the new path.
 #[test]
 fn reduction_on_the_old_path_spares_the_new_one() {
     let mut node = moving();
-    // A reduction on its old path, by a later node.
+    // A later node sends a reduction over the flow's old path.
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     assert_eq!(node.reading("given"), TOTAL);
