@@ -1,7 +1,7 @@
 //! Answers to packets without a connection, and their limits.
 //!
 //! * An address gets [`ANSWERS_PER_SECOND`] answers, after a burst of [`ANSWER_BURST`] ([`Buckets`]).
-//! * All addresses together get a Reset per [`REFUSAL_INTERVAL`].
+//! * All addresses together get at most one Reset per [`REFUSAL_INTERVAL`].
 //! * While [`HALF_OPEN`] handshakes are incomplete, further Requests get an Init Cookie and leave no state.
 
 use std::io;
@@ -12,13 +12,13 @@ use narrows_host::buckets::{Buckets, Hasher, entropy};
 
 use crate::port::{AddressPair, Port};
 
-/// Handshakes with state at a time.
+/// Maximum number of incomplete handshakes with state.
 pub const HALF_OPEN: usize = 16;
 
 /// Answers per second and address, or 64-bit prefix of IPv6.
 pub const ANSWERS_PER_SECOND: u64 = 20;
 
-/// Answers at once to an address that was silent.
+/// Answers in a burst to an address that was silent.
 pub const ANSWER_BURST: u64 = 40;
 
 /// Least time between two Resets without a connection; each has at most eight bytes more than the packet it
@@ -105,7 +105,7 @@ pub fn ends(addresses: AddressPair) -> Ends {
 mod tests {
     use super::*;
 
-    /// Waiting answers are limited, however many addresses ask within one receive call.
+    /// Waiting answers are limited, however many addresses send packets within one receive call.
     #[test]
     fn answers_waiting_beyond_limit_are_dropped() {
         let mut answers = Answers::new(Hasher::new().unwrap());

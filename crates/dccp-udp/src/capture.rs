@@ -28,7 +28,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Creates the capture file, if one is wanted.
+    /// Creates the capture file, if a path is given.
     ///
     /// # Errors
     /// If the file cannot be written.

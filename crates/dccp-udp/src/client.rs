@@ -1,4 +1,4 @@
-//! A sender: one connection on its own socket.
+//! A sender: one connection on a separate socket.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::{Duration, Instant};

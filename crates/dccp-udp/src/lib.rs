@@ -9,9 +9,9 @@
 //! delay up to a round trip (RFC 5348 section 4.6), and sources keep their schedule from the start.
 //!
 //! ## Delay
-//! A datagram begins with the time of its writing: eight bytes, big-endian nanoseconds of `CLOCK_REALTIME`.
-//! The difference at the receiver is a one-way delay if both ends share a clock, as on one host. It includes
-//! the wait in the sender's queue.
+//! A datagram begins with the time of its writing: eight bytes, big-endian nanoseconds of `CLOCK_REALTIME`. The
+//! difference at the receiver is a one-way delay if both endpoints share a clock, as on one host. It includes the time
+//! in the sender's queue.
 //!
 //! ## ECN
 //! The codepoint of each IP header is set and read (`IP_TOS`, `IP_RECVTOS` and their IPv6 equivalents).

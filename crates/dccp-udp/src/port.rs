@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::capture::Recorder;
 
-/// Addresses of the two ends of a packet.
+/// Addresses of the two endpoints of a packet.
 #[derive(Clone, Copy, Debug)]
 pub struct AddressPair {
     /// The local address.
@@ -21,7 +21,7 @@ pub struct AddressPair {
 }
 
 impl AddressPair {
-    /// Packets leave from the address that the peer knows; a wildcard socket would choose its own.
+    /// Packets leave from the address that the peer knows; a wildcard socket would let the system choose the address.
     fn source(self) -> Option<IpAddr> {
         Some(self.local.ip()).filter(|ip| !ip.is_unspecified())
     }
@@ -108,7 +108,7 @@ impl Port {
         !self.extra.is_empty()
     }
 
-    /// Sends the batch when the system has room, and discards it in any case.
+    /// Sends the batch as soon as the system accepts it. Discards the batch even on an error.
     ///
     /// # Errors
     /// The system's error.
@@ -154,7 +154,7 @@ impl Port {
         }
     }
 
-    /// Sends one packet if that is possible at once: for answers without a connection.
+    /// Sends one packet if that is possible without waiting: for answers without a connection.
     pub fn answer(&mut self, addresses: AddressPair, packet: &[u8]) {
         self.recorder.write(addresses.local, addresses.remote, 0, packet);
         let _ = self.socket.send(addresses.remote, addresses.source(), 0, packet, packet.len());

@@ -63,7 +63,7 @@ pub struct Report {
     pub remote: String,
     /// The sender's scheme; `None` at the receiver.
     pub scheme: Option<&'static str>,
-    /// Number of the CCID for the data, at both ends.
+    /// Number of the CCID for the data, at both endpoints.
     pub ccid: u8,
     /// Seconds since the connection opened.
     pub duration_s: f64,
@@ -87,12 +87,11 @@ pub struct Report {
     pub packets_sent: u64,
     /// Packets of all types received.
     pub packets_received: u64,
-    /// At the sender: lost datagrams without late ones, as the receiver's reports show, if the CCID reports
-    /// every packet.
+    /// At the sender: datagrams that the receiver's reports show as lost, without those that arrived late.
     pub lost: Option<u64>,
     /// At the sender: datagrams whose fate no report shows. Sent = acknowledged + lost + unreported.
     pub unreported: u64,
-    /// At the receiver: copies of datagrams, which are not counted otherwise.
+    /// At the receiver: copies of datagrams, which no other counter includes.
     pub duplicates: u64,
     /// At the receiver: datagrams older than its history, which counts them neither as received nor as copies.
     pub too_late: u64,
@@ -100,7 +99,7 @@ pub struct Report {
     pub loss_percent: Option<f64>,
     /// Datagrams with ECN marks.
     pub marked: u64,
-    /// Datagrams dropped by the full queue of this end.
+    /// Datagrams dropped by the full queue of this endpoint.
     pub queue_drops: u64,
     /// Timeouts.
     pub timeouts: u64,

@@ -1,13 +1,14 @@
 //! A receiver: several connections up to a limit, on one socket.
 //!
-//! The peer's address and UDP port and both DCCP ports identify a connection (RFC 6773 section 3.8). Packets
-//! without a connection get the answers of RFC 4340: a Request opens a connection, is answered with an Init
-//! Cookie or is refused with a reason; other packets get a Reset (No Connection, section 8.3.1).
+//! The peer's address and UDP port and both DCCP ports identify a connection (RFC 6773 section 3.8). Packets without a
+//! connection get the answers of RFC 4340: a Request opens a connection, is answered with an Init Cookie or is refused
+//! with a reason; a packet that returns a valid cookie opens its connection; other packets get a Reset (No Connection,
+//! section 8.3.1).
 //!
 //! A wake-up serves only the connections that received packets or are due (`table`). Before the peer has proved its
 //! address, a connection sends at most three times the bytes that it received, and many incomplete handshakes leave no
-//! state (`admission`). A connection that ended leaves a compact record (`timewait`): for TIMEWAIT after the peer's
-//! Reset, and after an Init Cookie as long as the cookie could open it again.
+//! state (`admission`). A connection that ended leaves a compact record (`timewait`): for the time of TIMEWAIT after
+//! the peer's Reset, and, if a cookie opened the connection, as long as the cookie could open it again.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket as StdSocket};
@@ -33,15 +34,15 @@ use crate::table::Table;
 use crate::timewait::TimeWait;
 use crate::{TICK, block_on};
 
-/// Connections beyond this many share one line of progress.
+/// More connections than this share one line of progress.
 const MANY: usize = 8;
-/// Interval of the checks for progress of few connections.
+/// Interval at which the progress of at most [`MANY`] connections is checked.
 const PROGRESS_CHECK: Nanos = Nanos::from_millis(250);
-/// Interval of the progress of many.
+/// Progress interval of more than [`MANY`] connections.
 const OVERVIEW_INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// Receives until the caller stops it, its duration ends or, with `once`, a connection has ended. The caller
-/// gets all reports; returns the last one, if any.
+/// Receives until the caller stops it, its duration ends or, with `once`, a connection has ended. The caller receives
+/// all reports; returns the last report, if any.
 ///
 /// # Errors
 /// If it cannot listen, or its only connection fails.
@@ -86,7 +87,7 @@ pub fn receive_on(bound: StdSocket, settings: &Settings, caller: &dyn Caller) ->
 
 pub struct Server<'a> {
     settings: &'a Settings,
-    /// Of connections rebuilt from a cookie.
+    /// Configuration of connections rebuilt from a cookie.
     config: Config,
     local: SocketAddr,
     table: Table<'a>,
@@ -128,7 +129,7 @@ impl<'a> Server<'a> {
         })
     }
 
-    /// Asks all connections to stop.
+    /// Requests all connections to stop.
     pub fn set_stop(&mut self, stop: Stop) {
         if stop != self.stop {
             self.stop = stop;
@@ -258,7 +259,7 @@ impl<'a> Server<'a> {
         let flow = Flow::of(packet.from, &header);
         let addresses = AddressPair { local: packet.to, remote: packet.from };
         let found = match self.table.find(&flow) {
-            // Every repetition of a Request gets an answer.
+            // Every repetition of a Request triggers an answer, so the answer limit applies.
             Some(id) if header.kind == Kind::Request => self.answers.admit(now, addresses).then_some(id),
             Some(id) => Some(id),
             None => self.open(now, flow, addresses, &header, &body, packet.bytes.len())?,
@@ -340,7 +341,8 @@ impl<'a> Server<'a> {
         taken || self.table.connected() >= self.settings.connections
     }
 
-    /// A handshake is complete: serves the connection, or dismisses it or others.
+    /// Handles a completed handshake: serves the connection, and with `once` dismisses all others, or dismisses the
+    /// connection.
     fn on_connected(&mut self, now: Nanos, id: usize) {
         let others = self.settings.once && self.last.is_none() && self.served.is_none();
         let excess = self.table.connected() > self.settings.connections;

@@ -1,4 +1,4 @@
-//! One connection in real time with its source, at either end.
+//! One connection in real time with its source, at either endpoint.
 
 mod supervision;
 
@@ -20,9 +20,9 @@ use crate::report::Report;
 use crate::settings::{Caller, LiveError, Settings, Stop};
 use crate::source::{Source, queue_for, realtime};
 
-/// Longest time one connection sends before received packets have their turn.
+/// Longest time for which one connection sends before received packets are processed.
 const MAX_TURN: Nanos = Nanos::from_millis(1);
-/// Clients draw one of these 16384 ports, so packets of an earlier connection match none.
+/// Clients draw one of the 16384 ports from this one on, so that packets of an earlier connection do not match.
 const FIRST_CLIENT_PORT: u16 = 49_152;
 
 /// Initial sequence numbers have 48 bits.
@@ -38,7 +38,7 @@ pub fn largest_datagram(mtu: usize, remote: SocketAddr) -> Option<usize> {
     mtu.checked_sub(ip + udp::HEADER + Header::new(Kind::DataAck).len() + MAX_OPTIONS).filter(|most| *most > 0)
 }
 
-/// Settings of the connection at one end.
+/// Settings of the connection at one endpoint.
 pub fn config(settings: &Settings, role: Role) -> Config {
     let mut config = Config { role, ..settings.config.clone() };
     let limit = nanos(settings.timeout);
@@ -102,7 +102,7 @@ pub struct Session<'a> {
     observed: Observed,
     /// Time at which the source finished.
     done_at: Option<Nanos>,
-    /// Time at which this end requested the close.
+    /// Time at which this endpoint requested the close.
     closing_at: Option<Nanos>,
     over: bool,
     dismissed: bool,
@@ -110,7 +110,8 @@ pub struct Session<'a> {
     stalled: bool,
     /// An Init Cookie opened the connection.
     by_cookie: bool,
-    /// Datagrams acknowledged so far, and the time since which none has been although some wait.
+    /// Datagrams acknowledged so far, and the time of the last acknowledgement or of the last moment without waiting
+    /// data.
     progress: (u64, Nanos),
     /// Losses declared so far.
     losses: u64,
@@ -127,9 +128,8 @@ impl<'a> Session<'a> {
     pub fn new(settings: &'a Settings, role: Role, addresses: AddressPair, now: Nanos) -> io::Result<Self> {
         let sender = role == Role::Client;
         let mut config = config(settings, role);
-        // An attacker off the path must not guess ports and numbers, or could forge a Reset (RFC 4340 section
-        // 7.2). The initial number comes from the system itself, so that a visible port reveals nothing about
-        // it.
+        // An attacker off the path must not guess ports and numbers, or could forge a Reset (RFC 4340 section 7.2). The
+        // initial number comes from the system itself, so that a visible port reveals nothing about the number.
         let mut random = Random::stream(u64::from_ne_bytes(entropy()?), "dccp", 0);
         config.first_number = Some(u64::from_ne_bytes(entropy()?) & INITIAL_SEQ_MASK);
         if sender {
@@ -137,7 +137,7 @@ impl<'a> Session<'a> {
             let default_queue = || queue_for(&settings.app, config.datagram, config.queue);
             config.queue = settings.queue.unwrap_or_else(default_queue);
             if matches!(settings.app, AppConfig::Bulk) {
-                config.overflow = Overflow::DropNewest; // bulk data waits for room
+                config.overflow = Overflow::DropNewest; // bulk data waits for space
             }
         }
         let source = sender.then(|| {
@@ -185,7 +185,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Addresses of both ends.
+    /// Addresses of both endpoints.
     pub fn addresses(&self) -> AddressPair {
         self.addresses
     }
@@ -212,7 +212,7 @@ impl<'a> Session<'a> {
         self.over
     }
 
-    /// Time until which the addresses must open no other connection; `None` if they may.
+    /// Time until which the addresses must not open another connection; `None` if they may open one now.
     pub fn refused_until(&self, now: Nanos) -> Option<Nanos> {
         let cookie = self.by_cookie.then(|| now.saturating_add(CookieKeys::LIFETIME));
         let timewait = (self.connection.state() == State::TimeWait).then(|| self.connection.deadline());
@@ -314,7 +314,7 @@ impl<'a> Session<'a> {
                 self.classify(error, port)?;
             }
             self.observed.read(now, &mut self.connection);
-            // Received packets have their turn even if there is always more to send.
+            // Received packets are processed even if there is always more to send.
             self.busy = count > 0 && now >= begin.saturating_add(MAX_TURN);
             if count == 0 || (self.busy && !port.has_extra()) {
                 break;
@@ -330,8 +330,8 @@ impl<'a> Session<'a> {
         self.latest
     }
 
-    /// Classifies a socket error. It ends a client's attempt to connect. Open connections rely on their
-    /// timers, because anybody can forge ICMP, and an unreachable address does not end a server.
+    /// Classifies a socket error. An error ends a client's attempt to connect. Open connections rely on their timers,
+    /// because anybody can forge ICMP, and an unreachable address does not end a server.
     ///
     /// # Errors
     /// If the session cannot continue.
@@ -343,11 +343,11 @@ impl<'a> Session<'a> {
         match (path_error, self.was_connected()) {
             _ if !self.sender => Ok(()),
             (true, true) => Ok(()),
-            // Batches fail with EINVAL.
+            // Batches of datagrams that are too long fail with EINVAL.
             _ if self.was_connected() && size_errors.contains(&error.raw_os_error()) => {
                 let most = port.socket.mtu().and_then(|mtu| largest_datagram(mtu, self.addresses.remote));
                 let size = self.settings.config.datagram;
-                // If the datagram fits the interface's MTU, the path is narrower.
+                // If the datagram fits the interface's MTU, the MTU of the path is smaller.
                 let most = most.filter(|most| *most < usize::from(size));
                 Err(LiveError::TooLong(self.addresses.remote, size, most))
             }
@@ -358,8 +358,8 @@ impl<'a> Session<'a> {
 
     /// Processes a decoded packet.
     pub fn on_packet(&mut self, now: Nanos, header: &Header, body: &Body<'_>, ecn: u8) {
-        // Packets that arrive together with the one that ended the connection get no Reset (No Connection)
-        // before the Reset that ends the connection.
+        // Packets that arrive together with the packet that ended the connection get no Reset (No Connection) before
+        // the Reset that ends the connection.
         if self.connection.state().is_over() && !self.over {
             return;
         }
@@ -368,7 +368,7 @@ impl<'a> Session<'a> {
         let before = self.connection.stats().packets_received;
         self.connection.on_decoded(now, header, body, ecn);
         let stats = self.connection.stats();
-        // Anybody can send packets with the right ports; only valid ones are signs of life.
+        // Anybody can send packets with the right ports; only valid packets are signs of life.
         if stats.packets_received > before {
             self.observed.received_at = now;
         }

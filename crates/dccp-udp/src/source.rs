@@ -20,12 +20,12 @@ impl Source {
         Self { app, written: 0, payload: vec![0; usize::from(size.max(1))], datagrams: 0 }
     }
 
-    /// Next time at which the application writes; data without room is written when there is some.
+    /// Next time at which the application writes; data that does not fit the queue is written when the queue has space.
     pub(crate) fn deadline(&self) -> Nanos {
         self.app.deadline()
     }
 
-    /// Writes due data. Live sources write regardless of room: the connection drops and counts the excess.
+    /// Writes scheduled data. Live sources write even if the queue is full: the connection drops and counts the excess.
     pub(crate) fn write(&mut self, now: Nanos, connection: &mut Connection) {
         self.app.on_time(now, Bytes::new(self.written));
         let limit = self.app.limit().as_u64();
@@ -48,13 +48,14 @@ impl Source {
 
 /// Queue in datagrams of a backlogged source: a longer queue only adds delay.
 const BULK_QUEUE: usize = 32;
-/// Duration of a constant or mean rate that the queue holds: a sender that stalls this long loses nothing.
+/// The queue holds the data of this time at the constant or mean rate, so that a sender that stalls this long loses
+/// nothing.
 const STALL: Nanos = Nanos::from_millis(100);
 /// Largest default queue in bytes.
 const MAX_QUEUE_BYTES: u64 = 64 << 20;
 
-/// Default queue in datagrams of `size` bytes: for real-time sources the largest write and 100 ms of data, between
-/// `least` and 64 MiB.
+/// Default queue in datagrams of `size` bytes: for real-time sources the larger of the largest write and 100 ms of
+/// data, between `least` and 64 MiB.
 pub fn queue_for(app: &AppConfig, size: u16, least: usize) -> usize {
     let bytes = match *app {
         AppConfig::Bulk => return BULK_QUEUE,

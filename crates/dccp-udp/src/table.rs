@@ -1,5 +1,5 @@
-//! A server's connections, indexed by flow, by deadline and by pending packets. Only the end of the run visits all of
-//! them.
+//! A server's connections, indexed by flow, by deadline and by pending packets. Only the end of the run, and progress
+//! reports of few connections, visit all of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,8 +49,8 @@ pub struct Table<'a> {
     by_flow: BTreeMap<Flow, usize>,
     /// The flow found last: packets of one flow come in batches.
     last: Option<(Flow, usize)>,
-    /// One time per connection, no later than its deadline. A deadline that moves later is noticed at the
-    /// earlier time.
+    /// One time per connection, no later than its deadline. If a deadline moves later, the timer fires at the earlier
+    /// time and is set again.
     timers: BTreeSet<(Nanos, usize)>,
     ready: Vec<usize>,
     half_open: usize,

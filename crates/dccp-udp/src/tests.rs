@@ -185,7 +185,7 @@ fn server_at_connection_limit_answers_too_busy() {
         assert_eq!(code(&answer), ResetCode::TooBusy as u8);
         third.on_packet(SECOND * 2, &answer[0], 0);
         assert!(third.state().is_over(), "the Reset does not end the Request");
-        // One connection closes and makes room.
+        // One connection closes, so that another can open.
         first.close(SECOND * 3);
         let answer = test.exchange(SECOND * 3, &mut first).await;
         assert_eq!(code(&answer), ResetCode::Closed as u8);
@@ -258,7 +258,7 @@ fn deliver(session: &mut Session<'_>, now: Nanos, bytes: &[u8]) {
     session.on_packet(now, &header, &body, 0);
 }
 
-/// Waits for a packet at a socket and takes all available ones.
+/// Waits for a packet at a socket and takes all available packets.
 async fn receive_all(port: &mut Port) -> Vec<Vec<u8>> {
     let (mut alarm, mut found) = (Alarm::new().expect("a timer"), Vec::new());
     while found.is_empty() {
@@ -282,7 +282,7 @@ fn server_gives_up_silent_sender_after_timeout() {
     });
 }
 
-/// The checksum of RFC 1071 over 16-bit words, independent of the crate's.
+/// The checksum of RFC 1071 over 16-bit words, independent of the crate's implementation.
 fn checksum(words: &[u8]) -> u16 {
     let mut sum = 0_u64;
     for pair in words.chunks(2) {

@@ -1,4 +1,4 @@
-//! Ended connections whose addresses must not open another one yet, in compact records.
+//! Ended connections whose addresses must not open another connection yet, in compact records.
 //!
 //! A record is a hash of the connection's addresses under a secret key, and an expiry: 16 bytes in each of two
 //! ordered sets. A collision refuses one Request in 2^64 / n.
@@ -9,7 +9,7 @@ use narrows_cc::Nanos;
 use narrows_dccp::udp::Flow;
 use narrows_host::buckets::Hasher;
 
-/// Most ended connections that are remembered; beyond it, those that expire first are forgotten.
+/// Maximum number of ended connections remembered; beyond it, the records that expire first are dropped.
 pub const LIMIT: usize = 1 << 16;
 
 /// The table.

@@ -13,10 +13,10 @@
 //!    checked.
 //! 2. Duplicates change nothing, and the first copy's ECN mark counts. A vector therefore contradicts an
 //!    earlier one only by reporting a missing packet as received.
-//! 3. A packet that arrives after being reported missing is reported again, even if that vector was
-//!    acknowledged in the meantime. Its neighbours stay too, because a vector has no holes. Only state that
-//!    the sender knows exactly is dropped.
-//! 4. The newest packet is never dropped: a vector describes at least one packet.
+//! 3. A packet that arrives after being reported missing is reported again, even if that vector was acknowledged in the
+//!    meantime. Its neighbours stay in the vector too, because a vector has no holes. Only state that the sender knows
+//!    exactly is dropped.
+//! 4. The newest packet is never dropped from the history: a vector describes at least one packet.
 
 mod arrivals;
 mod runs;

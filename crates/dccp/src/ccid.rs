@@ -3,7 +3,7 @@
 use narrows_cc::Feedback;
 use narrows_cc::schemes::Entry;
 
-/// CCID of schemes without one of their own; RFC 4340 section 10 reserves 248 to 254 for experiments.
+/// CCID of schemes without a specific CCID; RFC 4340 section 10 reserves 248 to 254 for experiments.
 const EXPERIMENTAL: u8 = 249;
 
 /// The CCID of a half-connection: its number on the wire and the feedback that the data receiver sends.
@@ -39,7 +39,7 @@ impl Ccid {
         Self::ALL.into_iter().find(|ccid| ccid.number() == number)
     }
 
-    /// The CCID of a registered scheme, by the feedback it expects of the receiver.
+    /// The CCID of a registered scheme, by the feedback that the scheme expects of the receiver.
     pub fn of(scheme: &Entry) -> Self {
         match scheme.feedback {
             Feedback::CountedPackets => Self::TcpLike,

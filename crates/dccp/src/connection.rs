@@ -4,9 +4,9 @@
 //! [`Connection::deadline`], and data to [`Connection::push`]. After each call it drains
 //! [`Connection::poll_transmit`] and [`Connection::poll_event`].
 //!
-//! A received packet passes the steps of RFC 4340 section 8.5 in order: `validity` checks that it belongs to
-//! the connection, `options` parses its options, `feedback` reports the fate of sent data to the scheme,
-//! `receiving` schedules feedback on received data.
+//! A received packet passes the steps of RFC 4340 section 8.5 in order: `validity` checks that the packet belongs to
+//! the connection, `options` parses its options, `feedback` reports the fate of sent data to the scheme, `receiving`
+//! schedules feedback on received data.
 //!
 //! ## Retransmission and timeouts
 //! RFC 4340 has no keep-alive. It bounds waiting connections as follows (ours: not in the RFC):
@@ -24,15 +24,14 @@
 //! An abort sends Reset(Aborted).
 //!
 //! ## Replies to invalid packets
-//! A packet with invalid numbers, or without a connection, triggers at most one reply of at most
-//! [`REPLY_LIMIT`] bytes, and at most eight replies per second (section 7.5.4). It changes only counters, the
-//! next sequence number, and the time of the next such reply.
+//! A packet with invalid numbers, or without a connection, triggers at most one reply of at most [`REPLY_LIMIT`] bytes,
+//! and at most eight replies per second (section 7.5.4). Such a packet changes only counters, the next sequence number,
+//! and the time of the next such reply.
 //!
 //! ## Differences
 //! 1. Requests and Responses carry no application data; received data in them is dropped.
 //! 2. Data waits until its CCID is agreed.
-//! 3. There is no proportional rate reduction: nothing is retransmitted, and RFC 4341 halves the window at
-//!    once.
+//! 3. There is no proportional rate reduction: nothing is retransmitted, and RFC 4341 halves the window immediately.
 //! 4. A timeout without feedback sends a Sync, because there may be no data to send.
 //! 5. Data that exceeds the receive buffer or fails its Data Checksum is reported in Data Dropped options
 //!    (sections 9.3 and 11.7). Over UDP a Data Checksum failure indicates faulty memory or software, because
@@ -96,7 +95,7 @@ pub struct Connection {
     /// ISS, until the acknowledgement window has passed it; GSS.
     iss: Option<Seq>,
     gss: Seq,
-    /// ISR, on the same condition; GSR; GAR.
+    /// ISR, until the sequence number window has passed it; GSR; GAR.
     isr: Option<Seq>,
     gsr: Seq,
     gar: Seq,
@@ -131,7 +130,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A new endpoint. A client has a Request to send, a server waits for one.
+    /// A new endpoint. A client has a Request to send; a server waits for a Request.
     pub fn new(config: &Config, mut random: Random, now: Nanos) -> Self {
         let first = Seq::new(config.first_number.unwrap_or_else(|| random.bits()));
         let server = config.role == Role::Server;
@@ -174,8 +173,8 @@ impl Connection {
     /// Queues a datagram to send. Call [`Connection::poll_transmit`] next.
     ///
     /// # Errors
-    /// If the datagram is empty or too long, the connection is closing, or the queue is full and drops the
-    /// newest.
+    /// If the datagram is empty or too long, the connection is closing, or the queue is full and its policy rejects new
+    /// datagrams.
     pub fn push(&mut self, now: Nanos, data: &[u8]) -> Result<(), PushError> {
         if self.half.ended {
             return Err(PushError::Closed);
@@ -235,7 +234,7 @@ impl Connection {
         self.slow = slow;
     }
 
-    /// Whether to send Slow Receiver, also because the receive queue is more than half full.
+    /// Whether to send Slow Receiver: the application cannot keep up, or the receive queue is more than half full.
     fn must_send_slow_receiver(&self) -> bool {
         self.slow || self.inbox.is_filling()
     }
@@ -310,7 +309,7 @@ impl Connection {
         self.half.driver.round()
     }
 
-    /// CCID 2: number of the packet from which the next round-trip sample counts.
+    /// CCID 2: number of the packet from which on the next round-trip sample updates the smoothed time.
     #[cfg(test)]
     pub(crate) fn next_rtt_sample(&self) -> u64 {
         self.half.sampled_until
@@ -332,7 +331,7 @@ impl Connection {
         self.half.packets
     }
 
-    /// Data packets declared lost after a timeout that no report has covered since: they may have arrived.
+    /// Data packets that a timeout declared lost and no report has covered since: they may have arrived.
     pub fn unreported_losses(&self) -> u64 {
         self.stats.unreported_losses + self.half.records.unreported_losses()
     }

@@ -111,7 +111,7 @@ impl PendingDrops {
         }
     }
 
-    /// The peer acknowledged packet `carrier`: forgets the drops that it reported.
+    /// The peer acknowledged packet `carrier`: forgets the drops that `carrier` reported.
     pub(crate) fn acknowledged(&mut self, carrier: Seq) {
         if self.items.is_empty() {
             self.carriers.clear();
@@ -175,7 +175,7 @@ pub(crate) struct ReportedDrops {
     spare: Vec<(Seq, u8)>,
 }
 
-/// Most drops remembered.
+/// Maximum number of drops remembered.
 const MAX_REPORTED: usize = 1 << 10;
 
 impl ReportedDrops {
@@ -208,8 +208,8 @@ impl ReportedDrops {
         if self.spare.is_empty() {
             return;
         }
-        // Both lists descend. Drops no longer reported stay while there is space, because acknowledgements
-        // are reordered.
+        // Both lists descend. Drops no longer reported stay while there is space, because acknowledgements may be
+        // reordered.
         let old = std::mem::take(&mut self.items);
         let mut old = old.into_iter().peekable();
         let mut all = Vec::with_capacity(self.spare.len());

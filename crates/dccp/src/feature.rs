@@ -48,7 +48,7 @@ pub const SEQUENCE_WINDOWS: (u64, u64) = (32, (1 << 46) - 1);
 /// Longest preference list; further entries are ignored.
 const MAX_PREFERENCES: usize = 8;
 
-/// Longest retransmission interval of a Change, as of Requests in section 8.1.1.
+/// Longest retransmission interval of a Change, equal to that of a Request (section 8.1.1).
 const MAX_INTERVAL: Nanos = Nanos::from_secs(64);
 
 /// Known features: number, whether non-negotiable, initial value.
@@ -128,8 +128,8 @@ struct Feature {
 pub struct Features {
     server: bool,
     features: [Feature; 2 * KNOWN.len()],
-    /// FGSR: greatest number of a packet received with feature options. FGSS: likewise for the last new
-    /// Change sent.
+    /// FGSR: greatest number of a packet received with feature options. FGSS: number of the packet that carried the
+    /// last new Change sent.
     fgsr: Option<Seq>,
     fgss: Option<Seq>,
     /// Empty Confirms for unknown features: option type, feature number.
@@ -237,13 +237,13 @@ impl Features {
         self.confirms || now >= self.retransmit_at
     }
 
-    /// Time to retransmit a Change.
+    /// Time of the next retransmission of a Change.
     pub fn deadline(&self) -> Nanos {
         self.retransmit_at
     }
 
-    /// Processes a feature option of packet `seq` with acknowledgement number `ack`; `None` for other
-    /// options. An error holds code and data of the Reset: the option type and the start of its value
+    /// Processes a feature option of packet `seq` with acknowledgement number `ack`; `None` for other options. An error
+    /// holds the code of the Reset and its data: the option type, the feature number and the first byte of the value
     /// (section 5.6).
     pub(crate) fn on_option(
         &mut self,
@@ -274,7 +274,7 @@ impl Features {
         if self.fgsr.is_some_and(|last| !seq.after(last)) {
             return Ok(());
         }
-        // Change L concerns a feature at its sender, Change R one at its receiver.
+        // Change L is for a feature located at the option's sender; Change R is for a feature located at its receiver.
         let side = if left { Side::Remote } else { Side::Local };
         self.confirms = true;
         let refused = if mandatory { Err(ResetCode::MandatoryError) } else { Ok(()) };
@@ -322,8 +322,8 @@ impl Features {
         }
     }
 
-    /// Processes a Confirm in packet `seq` with acknowledgement number `ack`. An error means an invalid claim
-    /// of the peer.
+    /// Processes a Confirm in packet `seq` with acknowledgement number `ack`. An error means that the peer must not
+    /// confirm this value.
     pub(crate) fn on_confirm(&mut self, seq: Seq, ack: Option<Seq>, left: bool, number: u8, value: &[u8]) -> Outcome {
         let old = self.fgsr.is_some_and(|last| !seq.after(last));
         let confirms_current = match (ack, self.fgss) {
@@ -337,14 +337,14 @@ impl Features {
             return Ok(());
         }
         if value.is_empty() {
-            // Every DCCP must implement these (table 4, section 6.6.7).
+            // Every DCCP must implement these features (table 4, section 6.6.7).
             if matches!(number, CCID | SHORT_NUMBERS | SEQUENCE_WINDOW) {
                 return Err(ResetCode::OptionError);
             }
             slot.changing = false;
             slot.requested = slot.value;
         } else if slot.nn {
-            // A different number confirms an older Change; the current one is retransmitted until confirmed.
+            // A different number confirms an older Change; the current Change is retransmitted until confirmed.
             if decode_number(number, value) == Some(slot.requested) {
                 slot.value = slot.requested;
                 slot.changing = false;
@@ -371,7 +371,8 @@ impl Features {
         }
     }
 
-    /// Verified erratum on section 6.6.4: FGSR and FGSS must not fall behind by half the number space.
+    /// Verified erratum on section 6.6.4: FGSR and FGSS must not fall behind the newest numbers by half the number
+    /// space.
     pub(crate) fn limit_lag(&mut self, greatest_received: Seq, greatest_sent: Seq) {
         let widest = -(SEQUENCE_WINDOWS.1 as i64);
         if self.fgsr.is_some_and(|seq| seq.after(greatest_received)) {
@@ -461,8 +462,8 @@ fn decode_number(number: u8, value: &[u8]) -> Option<u64> {
     (value.len() == width(number)).then(|| value.iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte)))
 }
 
-/// Whether the number is valid. Only the Sequence Window has invalid values: by a verified erratum, section
-/// 6.6.8 means it where it says Ack Ratio.
+/// Whether the number is valid. Only the Sequence Window has invalid values: by a verified erratum, section 6.6.8 means
+/// the Sequence Window where it says Ack Ratio.
 fn is_valid(number: u8, value: u64) -> bool {
     match number {
         SEQUENCE_WINDOW => (SEQUENCE_WINDOWS.0..=SEQUENCE_WINDOWS.1).contains(&value),

@@ -15,25 +15,25 @@
 //!                                                                                          (section 5.2)
 //! event:      the first loss, and each loss whose T_loss is more than R after the first loss of the last
 //!             event; with the window counter: each loss after a packet whose counter is more than 4 ahead
-//!             of the one before the first loss of the last event
+//!             of the counter before the first loss of the last event
 //! I_i:        packets from the first loss of an event to that of the next; I_0 to the newest settled packet
 //!                                                                                          (section 5.3)
 //! weights:    w = 1, 1, 1, 1, 0.8, 0.6, 0.4, 0.2                                           (section 5.4)
 //! I_mean:     max(sum I_i w_i, sum I_(i+1) w_i) / sum w_i  over i < k, for k <= 8 closed intervals
 //! p:          1 / I_mean
 //! discount:   DF = max(2 I_mean/I_0, 1/4) where I_0 > 2 I_mean, on every weight but I_0's  (section 5.5)
-//! first:      the interval before the first loss is 1/p at which p gives X_target = max X_recv
+//! first:      the interval before the first loss is 1/p, where p gives X_target = max X_recv
 //!                                                                                          (section 6.3.1)
 //! ```
 //!
 //! ## Differences
 //! 1. A packet that arrives after being declared lost stays lost, which section 5.1 permits. The history
 //!    therefore needs only three arrivals.
-//! 2. An ECN mark counts once its packet is settled: at once, or with an earlier missing packet, at most two
+//! 2. An ECN mark counts when its packet is settled: immediately, or, if an earlier packet is missing, at most two
 //!    packets later. Losses and marks are thus processed in sending order.
-//! 3. Packets without data are not losses (RFC 4342 section 6.1): the NDP count of the packet after a gap
-//!    gives their number. Without an NDP count all missing packets count as data. Intervals are measured in
-//!    data packets (data length).
+//! 3. Packets without data are not losses (RFC 4342 section 6.1): the NDP count of the packet after a gap gives the
+//!    number of such packets in the gap. Without an NDP count all missing packets count as data. Intervals are measured
+//!    in data packets (data length).
 //! 4. If no data arrived before the first loss, X_target is one packet in two round trips.
 
 mod history;

@@ -63,7 +63,7 @@ pub enum Dropped {
         /// Bytes present.
         have: usize,
     },
-    /// The UDP length leaves no room for a DCCP header.
+    /// The UDP length leaves no space for a DCCP header.
     #[error("bytes 4 and 5: UDP length {length}; the least with a DCCP header is {}", HEADER + MIN_HEADER)]
     Short {
         /// UDP length field.

@@ -119,7 +119,7 @@ fn ack_vector_jump_beyond_limit_is_bounded() {
     assert_eq!(vector.record(Seq::new(5 + (1 << 46)), Mark::Received), Recorded::New);
     assert_eq!(vector.covered(), 1000);
     assert_eq!(vector.dropped(), (1 << 46) + 1 - 1000);
-    // 999 missing packets take 16 bytes, the newest one more, and the option header two.
+    // The 999 missing packets take 16 bytes, the newest packet takes one byte, and the option header takes two.
     assert_eq!(vector.len(), 19);
 }
 
@@ -132,7 +132,7 @@ fn ack_vector_late_packet_is_reported_again() {
     vector.record(Seq::new(3), Mark::Received);
     vector.record(Seq::new(6), Mark::Received);
     vector.acknowledged(Seq::new(50));
-    // 1 and 2 are known. 3 is new, and 4 and 5 stay with it.
+    // The peer knows packets 1 and 2. Packet 3 is new, and 4 and 5 stay in the vector with it.
     assert_eq!(written(&vector), (Some(Seq::new(6)), vec![38, 3, 3]));
     assert_eq!(vector.record(Seq::new(2), Mark::Received), Recorded::Old);
     assert_eq!(vector.record(Seq::new(3), Mark::Received), Recorded::Duplicate);
@@ -167,14 +167,15 @@ fn ack_vector_late_packets_merge_runs() {
         for n in [0, 127].into_iter().chain(order) {
             assert_eq!(vector.record(Seq::new(n), Mark::Received), Recorded::New);
         }
-        // 128 packets are two full runs, plus one for a run that ended before its neighbour was full.
+        // 128 packets are two full runs, or three if a run ended before its neighbour was full; the option header has
+        // two bytes.
         assert!(vector.len() <= 2 + 3, "{} bytes", vector.len());
         assert_eq!(states(Seq::new(127), &written(&vector).1).len(), 128);
     }
 }
 
-/// All packets in a map; sent vectors are copies. Numbers count from the start of the connection and do not
-/// wrap.
+/// Reference model: all packets in a map, and sent vectors as copies. Numbers count from the start of the connection
+/// and do not wrap.
 #[derive(Default)]
 struct Model {
     states: BTreeMap<i64, PacketState>,

@@ -1,8 +1,9 @@
-//! Hostile datagrams into endpoints without sockets, in every state: no panic, bounded memory, few answers.
+//! Hostile datagrams passed to endpoints without sockets, in every state: no panic, bounded memory, few answers.
 //!
-//! `NARROWS_REDTEAM=N` sends N times as many, `NARROWS_SEED=N` selects another seed; `-- --nocapture` prints the table.
+//! `NARROWS_REDTEAM=N` sends N times as many datagrams, `NARROWS_SEED=N` selects another seed; `-- --nocapture` prints
+//! the table.
 
-// The length of the test is no input of a run.
+// The environment sets only the length and the seed of the test; it is no input of a run.
 #![allow(clippy::disallowed_methods)]
 
 use narrows_cc::{Nanos, Params, Random, schemes};
@@ -13,7 +14,8 @@ const SEED: u64 = 15;
 const DATAGRAMS: u64 = 100_000;
 /// Memory of an endpoint with small queues: docs/security.md states about 5 kB.
 const MEMORY: usize = 8 << 10;
-/// Bytes sent to an address per byte received from it, at most, until it proves that it gets them (RFC 9000 section 8.1).
+/// Maximum number of bytes sent to an address per byte received from it, until the address proves that it receives them
+/// (RFC 9000 section 8.1).
 const FACTOR: usize = 3;
 
 fn config(role: Role, scheme: &str) -> Config {
@@ -46,7 +48,7 @@ fn drain(end: &mut Connection, now: Nanos) -> Vec<Vec<u8>> {
     packets
 }
 
-/// A pair of endpoints in a state: a server in LISTEN, RESPOND, or both OPEN with data, closing or over.
+/// A pair of endpoints in a state: a server in LISTEN, RESPOND, or both endpoints OPEN with data, closing or over.
 fn pair(scheme: &str, seed: u64, now: Nanos, state: u64) -> [Connection; 2] {
     let end = |role, i| Connection::new(&config(role, scheme), Random::stream(seed, "end", i), now);
     let mut ends = [end(Role::Client, 0), end(Role::Server, 1)];
@@ -125,8 +127,8 @@ fn hostile(random: &mut Random, genuine: &[Vec<u8>]) -> Vec<u8> {
     packet
 }
 
-/// 100 000 hostile datagrams into endpoints in every state, and into cookies: no panic, bounded memory, at
-/// most one short answer to each that proves nothing.
+/// 100 000 hostile datagrams passed to endpoints in every state and to the cookie check: no panic, bounded memory, at
+/// most one short answer to each datagram whose sender has not proved its address.
 #[test]
 fn endpoints_survive_hostile_datagrams() {
     let number = |name: &str, default| {
@@ -147,7 +149,7 @@ fn endpoints_survive_hostile_datagrams() {
         let mut genuine: Vec<Vec<u8>> = ends.each_mut().map(|end| drain(end, now)).concat();
         let mut keys = CookieKeys::default();
         keys.refresh(now, || Ok::<_, ()>([random.bits() as u8; KEY])).unwrap();
-        // Bytes that each end has got from an unproven address and sent to it.
+        // Bytes that each endpoint has received from an unproven address and sent to it.
         let mut unproven_bytes = [(0, 0); 2];
         for _ in 0..200 {
             tried += 1;
@@ -155,7 +157,7 @@ fn endpoints_survive_hostile_datagrams() {
             let to = random.below(2) as usize;
             let unproven = matches!(ends[to].state(), State::Listen | State::Respond);
             ends[to].on_packet(now, &packet, random.below(4) as u8);
-            // A packet with a valid acknowledgement number opens the connection: its sender got the Response.
+            // A packet with a valid acknowledgement number opens the connection: its sender received the Response.
             let proven = ends[to].state().is_open();
             let sent = drain(&mut ends[to], now);
             let bytes: usize = sent.iter().map(Vec::len).sum();
@@ -192,7 +194,7 @@ fn endpoints_survive_hostile_datagrams() {
         }
         over += ends.iter().filter(|end| end.state().is_over()).count();
     }
-    // Noise hardly ever deserves an answer: one in eight, data of the open connections included.
+    // Fewer than one datagram in eight gets an answer, data of the open connections included.
     assert!(answers < tried / 8 && over > 0, "{answers} answers, {over} ended");
     println!(
         "hostile datagrams into endpoints | {tried} | no panic, at most {most} bytes of memory, {answers} answers"

@@ -36,9 +36,9 @@ fn pattern(discounting: bool, last: u64, lost: &[u64], path: &PathEstimate) -> L
 
 /// The example of RFC 4342 gives its Loss Intervals option.
 ///
-/// RFC 4342 section 8.6.2: packets 10, 19 to 21, 23, 32 and 43 of 0 to 44 are lost. The intervals from 10, 19
-/// and 32 contain one, three and one packets without data; the one before the first loss counts as 15. The
-/// nonce bits of the example are not used.
+/// RFC 4342 section 8.6.2: packets 10, 19 to 21, 23 and 32 of 0 to 44 are lost, and 43 is missing but undecided. The
+/// intervals from 10, 19 and 32 contain one, three and one packet without data; the interval before the first loss
+/// counts as 15. The nonce bits of the example are not used.
 #[test]
 fn loss_intervals_match_example_of_rfc_4342() {
     let path = path(5, 15);
@@ -102,7 +102,7 @@ fn loss_event_rate_before_first_loss_is_zero() {
     assert_eq!(intervals(&history), [Interval { lossless: 501, lossy: 0, data: 0 }]);
 }
 
-/// The first interval is 1/p at which the equation gives X_target, within 5 % (section 6.3.1).
+/// The first interval is 1/p, where p is the rate at which the equation gives X_target, within 5 % (section 6.3.1).
 #[test]
 fn first_loss_interval_follows_from_receive_rate() {
     for rate in [20_000, 100_000, 1_000_000, 20_000_000] {
@@ -110,7 +110,8 @@ fn first_loss_interval_follows_from_receive_rate() {
         let path = PathEstimate { rtt, segment: SEGMENT, target: Rate::from_bytes_per_sec(rate) };
         let history = pattern(false, 13, &[10], &path);
         let x = |interval: f64| tfrc::throughput(SEGMENT, rtt, 1.0 / interval).as_bytes_per_sec();
-        // Intervals are whole packets: half a packet more or less is on the other side.
+        // Intervals are whole packets: an interval shorter or longer by half a packet gives a rate below or above the
+        // actual rate.
         let interval = intervals(&history)[1].data as f64;
         assert!(x(interval - 0.5) <= rate && rate <= x(interval + 0.5), "{rate} B/s: {interval} packets");
         if interval > 20.0 {
@@ -145,7 +146,7 @@ fn loss_is_declared_after_three_later_packets() {
 /// Losses within a round trip form one loss event.
 #[test]
 fn losses_within_a_round_trip_form_one_event() {
-    // One packet per millisecond: 30 and 40 are one round trip apart, 41 is more than one after 30.
+    // One packet per millisecond: 30 and 40 are one round trip apart, 41 is more than one round trip after 30.
     let history = pattern(false, 60, &[30, 33, 40, 41, 45], &path(10, 50));
     assert_eq!(history.events(), 2);
     assert_eq!(
@@ -162,7 +163,7 @@ fn losses_within_a_round_trip_form_one_event() {
 #[test]
 fn long_gap_splits_into_events_by_nominal_time() {
     let history = pattern(false, 100, &(20..=69).collect::<Vec<_>>(), &path(10, 50));
-    // Packet 20 begins an event; 31 is the first more than 10 ms later, then 42, 53, 64.
+    // Packet 20 begins an event; 31 is the first packet more than 10 ms later; then 42, 53 and 64 begin events.
     assert_eq!((history.events(), history.lost()), (5, 50));
     let data: Vec<u64> = history.intervals().1.map(|interval| interval.data).collect();
     assert_eq!(data, [37, 11, 11, 11, 11, 50]);
@@ -177,7 +178,7 @@ fn gap_of_2_40_takes_constant_time() {
     for (millis, n) in [(0, 0), (1 << 24, far), (1 << 24, far + 1), (1 << 24, far + 2)] {
         history.arrive(&arrival(millis, n), &path);
     }
-    // 2^40 numbers in 2^24 ms: 65 536 per millisecond, an event per 655 361.
+    // 2^40 numbers in 2^24 ms: 65 536 packets per millisecond, and one event per 655 361 packets.
     assert_eq!(history.lost(), far - 1);
     assert_eq!(history.events(), (far - 1).div_ceil(655_361));
     let data: Vec<u64> = history.intervals().1.map(|interval| interval.data).collect();
@@ -185,8 +186,8 @@ fn gap_of_2_40_takes_constant_time() {
     assert_eq!(data[0], (far - 1) - (history.events() - 1) * 655_361 + 3);
 }
 
-/// With the window counter, a new event requires a packet in between, more than four quarters after the one
-/// before the first loss (RFC 4342 section 10.2).
+/// With the window counter, a new event requires an arrival in between whose counter is more than four ahead of the
+/// counter before the first loss (RFC 4342 section 10.2).
 #[test]
 fn window_counter_separates_loss_events() {
     let run = |lost: &[u64]| {
@@ -203,7 +204,7 @@ fn window_counter_separates_loss_events() {
     assert_eq!(run(&[20, 29]), 2);
     assert_eq!(run(&[20, 28, 29, 30]), 1);
     assert_eq!(run(&[20, 28, 29, 31]), 2);
-    // The counter wraps: 19 and 51 both have 9, but 28 has arrived.
+    // The counter wraps: 19 and 51 both have counter 9, but 28 has arrived.
     assert_eq!(run(&[20, 52]), 2);
     // No arrival in between: one event.
     assert_eq!(run(&(20..52).collect::<Vec<_>>()), 1);
@@ -218,12 +219,12 @@ fn lost_packets_without_data_are_no_losses() {
     for (n, ndp) in arrivals {
         history.arrive(&Arrival { ndp, ..arrival(n, n) }, &path);
     }
-    // 2 and 3 had no data; of 6 and 7, only 6 had.
+    // Packets 2 and 3 carried no data; of 6 and 7, only 6 carried data.
     assert_eq!((history.lost(), history.events()), (1, 1));
     assert_eq!(intervals(&history)[0], Interval { lossless: 5, lossy: 1, data: 5 });
 }
 
-/// An ECN mark on a data packet begins a loss event at once.
+/// An ECN mark on a data packet begins a loss event immediately.
 #[test]
 fn ecn_marks_begin_events_at_once() {
     let path = path(10, 50);
@@ -244,7 +245,7 @@ fn ecn_marks_begin_events_at_once() {
     assert!(!acks.arrive(&Arrival { marked: true, data: false, ..arrival(0, 0) }, &path));
 }
 
-/// An open interval of more than twice the mean discounts the closed ones, down to a quarter (section 5.5).
+/// An open interval of more than twice the mean discounts the closed intervals, down to a quarter (section 5.5).
 #[test]
 fn long_open_interval_discounts_history() {
     let path = path(1, 10);
@@ -305,7 +306,7 @@ proptest! {
         let separation = if counter { Separation::Counter } else { Separation::Time };
         let path = path(rtt_ms, first);
         let origin = Seq::new(0).add(-from_wrap);
-        // Each packet has a turn; late packets arrive after turn and delay.
+        // Packets are sent in turns; a late packet arrives later than its turn by its delay.
         let mut order: Vec<(u64, u64)> = Vec::new();
         for (n, (late, lost, ..)) in fates.iter().enumerate() {
             if !lost {

@@ -12,13 +12,13 @@ fn ms(n: u64) -> Nanos {
     Nanos::from_millis(n)
 }
 
-/// A constant rate is reported within one packet per round trip: bytes of the last t seconds by t, the longer
-/// of R and the time since the last report (RFC 4342 section 8.3).
+/// A constant rate is reported within one packet per round trip. The rate is the bytes of the last t seconds divided by
+/// t, where t is the longer of R and the time since the last report (RFC 4342 section 8.3).
 #[test]
 fn receive_rate_constant_is_exact_within_a_packet() {
     let rtt = ms(80);
     let mut rate = ReceiveRate::new(Nanos::ZERO);
-    // 1000 bytes per millisecond: 10^6 B/s; reports less and more than a round trip apart.
+    // 1000 bytes per millisecond: 10^6 B/s; the reports are less or more than a round trip apart.
     let mut reports = 0;
     for millis in 1..=2000 {
         rate.arrive(ms(millis), 1000, rtt);
@@ -67,7 +67,7 @@ proptest! {
                 let measured = rate.report(ms(now), rtt).as_bytes_per_sec();
                 if now - last >= rtt_ms {
                     let new = since(last as i64) + if last == 0 { all.get(&0).copied().unwrap_or(0) } else { 0 };
-                    // Arrivals in the millisecond of a report may count for the next one.
+                    // Arrivals in the millisecond of a report may count for the next report.
                     let at_report = all.get(&last).copied().unwrap_or(0);
                     prop_assert!(measured >= new * 1000 / t && measured <= (new + at_report) * 1000 / t + 1);
                 } else {
@@ -99,7 +99,7 @@ fn counter_rtt_follows_window_counter() {
     }
 }
 
-/// A jump by five steps yields no sample; the steps before it do.
+/// A jump by five steps yields no sample; the steps before the jump yield one.
 #[test]
 fn counter_rtt_jump_of_five_is_no_sample() {
     let mut estimate = CounterRtt::new(Some(ms(70)));
@@ -133,8 +133,8 @@ fn feedback_is_due_per_round_trip_and_on_loss_event() {
             receiver.report(ms(n));
         }
     }
-    // 434 and 563 are the third packets after a loss; 500 is less than a round trip after 430. The round trip
-    // after the report at 434 counts from the start of its counter at 425.
+    // 434 and 563 are the third packets after a loss; the loss of 500 is less than a round trip after that of 430. The
+    // round trip after the report at 434 counts from 425, where the counter of packet 434 starts.
     assert_eq!(due, [0, 100, 200, 300, 400, 434, 525, 563]);
     assert_eq!((receiver.history().events(), receiver.history().lost()), (2, 4));
 }
@@ -151,7 +151,7 @@ fn feedback_contains_measured_values() {
     let report = receiver.report(Nanos::from_micros(1_002_340));
     assert_eq!(report.elapsed, 234);
     let measured = report.receive_rate.as_bytes_per_sec();
-    // At most 102.34 ms since the report at 900; two packets of a hundred for the edges.
+    // The report at 900 was at most 102.34 ms ago; the tolerance is about two packets of a hundred.
     assert!(measured.abs_diff(1_000_000) <= 30_000, "{measured} B/s");
     let mut bytes = Vec::new();
     receiver.write(&report, true, &mut bytes);
@@ -164,8 +164,8 @@ fn feedback_contains_measured_values() {
     assert_eq!(u64::from(rate), measured);
     assert_eq!(inverse, report.inverse_rate);
     let lengths: Vec<u64> = read_intervals(value).unwrap().1.map(|interval| interval.data).collect();
-    // Packets 700 to 1000; before them, the interval at which the equation gives 100 packets per round trip
-    // of 100 ms.
+    // The newest interval has packets 700 to 1000; the interval before is that at which the equation gives 100 packets
+    // per round trip of 100 ms.
     assert_eq!(lengths[0], 301);
     let p = 1.0 / lengths[1] as f64;
     let x = narrows_cc::tfrc::throughput(Bytes::new(1000), receiver.rtt(), p).as_bytes_per_sec();
@@ -276,7 +276,7 @@ fn loss_rate_follows_path_within_ten_seconds() {
     assert!(rates[2].abs() < 1e-12, "{rates:?}");
 }
 
-/// A late packet counts in its own half second.
+/// A late packet counts in the half second of its neighbours.
 #[test]
 fn loss_rate_late_packet_counts_in_its_slot() {
     let mut rate = LossRate::new(Seq::new(0));

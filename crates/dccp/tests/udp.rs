@@ -38,14 +38,14 @@ fn udp_wrap_and_receive_round_trip() {
     assert_eq!(receive(Some(HERE), &trailed).unwrap().3.data, b"hello", "bytes after the UDP length are ignored");
 }
 
-/// The UDP checksum follows RFC 768, computed by hand for an empty Data packet with short numbers, all zero
-/// but offset and type.
+/// The UDP checksum follows RFC 768, computed by hand for an empty Data packet with short numbers, whose fields are all
+/// zero except offset and type.
 #[test]
 fn udp_checksum_matches_rfc_768() {
     let packet = encoded(&Header { long: false, ..Header::new(Kind::Data) }, &[], &[]);
     let mut datagram = Vec::new();
     wrap(HERE, 1, 2, &packet, &mut datagram);
-    // c000 + 0201 + c000 + 0202 + 17 + 20, then 1 + 2 + 20 of the header, then 0300 and 0400.
+    // Pseudo-header: c000 + 0201 + c000 + 0202 + 17 + 20. UDP header: 1 + 2 + 20. DCCP header: 0300 + 0400.
     let sum = 0xc000 + 0x0201 + 0xc000 + 0x0202 + 17 + 20 + 1 + 2 + 20 + 0x0300 + 0x0400;
     let expected = !((sum & 0xffff) + (sum >> 16)) as u16;
     assert_eq!(datagram[6..8], expected.to_be_bytes());
@@ -83,7 +83,7 @@ fn udp_invalid_datagram_is_dropped_with_reason() {
     assert_eq!(dropped(&|d| d[4] = 1), Dropped::Cut { length: 256 + 41, have: 41 });
     assert_eq!(dropped(&|d| d[6..8].fill(0)), Dropped::NoChecksum);
     assert_eq!(dropped(&|d| d[40] ^= 1), Dropped::Checksum);
-    // With a valid UDP checksum the packet inside decides.
+    // With a valid UDP checksum, the error is that of the DCCP packet inside.
     let inside = |change: &dyn Fn(&mut Vec<u8>)| {
         let (mut bytes, mut datagram) = (packet().1, Vec::new());
         change(&mut bytes);
@@ -153,7 +153,7 @@ proptest! {
     }
 }
 
-/// Coverage beyond the data has no effect in UDP (RFC 6773 section 3.3.2). A native packet with it is
+/// Coverage beyond the data has no effect in UDP (RFC 6773 section 3.3.2). A native packet with such coverage is
 /// dropped.
 #[test]
 fn udp_coverage_beyond_data_allows_handshake() {

@@ -274,8 +274,8 @@ fn header_coverage_beyond_data_encodes_as_full() {
     assert_eq!(Header::decode(&packet).unwrap_err(), DecodeError::Coverage { covered: 8, have: 5 });
 }
 
-/// Errors of malformed options name the byte. After an invalid value later options remain readable, after an
-/// invalid length none.
+/// Errors of malformed options name the byte. After an invalid value later options remain readable; after an invalid
+/// length no option is read.
 #[test]
 fn options_malformed_error_names_the_byte() {
     let read =

@@ -26,7 +26,7 @@ pub struct RouterConfig {
 }
 
 impl RouterConfig {
-    /// Whether it follows the equations as printed.
+    /// Whether the algorithm follows the paper's equations as printed.
     pub fn is_literal(&self) -> bool {
         self.entry.info.params.iter().any(|param| param.name == LITERAL.name) && self.params.flag(LITERAL.name)
     }
@@ -62,7 +62,7 @@ pub struct PortAgent {
 }
 
 /// A link with an optional router algorithm at its port. `random` is the link's random stream. The algorithm may
-/// replace a drop-tail queue by its own.
+/// replace a drop-tail queue by the queue discipline that it supplies.
 pub fn link<F: RouterFrame>(config: &LinkConfig, router: Option<&RouterConfig>, random: Random) -> Link<F, PortAgent> {
     let Some(router) = router else { return Link::with_hook(config, None, random) };
     let setup = router.setup(config.capacity.mean_rate());
@@ -162,7 +162,7 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
                 break;
             }
             self.call(at, port, AnyRouter::on_wake);
-            // Time advances regardless of the requested wake.
+            // Time advances even if the algorithm requests a wake in the past.
             self.read_wake(at);
         }
     }
@@ -172,11 +172,11 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
 pub trait RouterLink<F> {
     /// The router algorithm at its port.
     fn router(&self) -> Option<&AnyRouter>;
-    /// Next message of its router algorithm, oldest first. Call it until `None` after every service, every offer
-    /// without a departure, and the two calls below.
+    /// Next message of its router algorithm, oldest first. Call this until it returns `None` after every service, every
+    /// offer without a departure, and the two calls below.
     fn take_outgoing(&mut self) -> Option<Outgoing>;
-    /// Passes a packet on its way back to a sender to the node before the link. Run the services due by `now`
-    /// first.
+    /// Passes the algorithm a packet from receiver to sender that has reached the node before this link. Run the
+    /// services due by `now` first.
     fn on_return(&mut self, now: Nanos, frame: &mut F);
     /// Passes a signal to the router algorithm. Run the services due by `now` first.
     fn on_signal(&mut self, now: Nanos, signal: &Signal);

@@ -1,9 +1,9 @@
 //! # BRF: the bottleneck switch divides its bandwidth
 //!
 //! The switch tracks a port's flows from their SYN in a table. Each flow that offers to obey gets a share, which the
-//! switch writes into its ACKs once per round trip. CUBIC and all other flows have a separate class, in proportion to
-//! their number. UDP is policed. A new flow starts at the rate used by flows of its kind. Then the switch measures
-//! rates and redistributes the bandwidth that applications leave unused.
+//! switch writes into its ACKs once per round trip. CUBIC and all other flows have a separate class, whose bandwidth is
+//! in proportion to their number. UDP is policed. A new flow starts at the rate used by flows of its kind. Then the
+//! switch measures rates and redistributes the bandwidth that applications leave unused.
 //!
 //! ## Control law
 //! Rates in bytes per second on the wire. C: link capacity; N: number of flows; BW_i: the share of flow i.
@@ -12,15 +12,15 @@
 //!   UDP.
 //! * (9, 10) A new flow: BW_i = min(`beta` · F(5-tuple), C_BRF / N_BRF). F is the observed average bandwidth of the
 //!   tuple, else of the service, else between the networks, else of all flows; with nothing learned, or without
-//!   `prediction`, it is the cap.
+//!   `prediction`, BW_i is the cap C_BRF / N_BRF.
 //! * (11–13) R = C_BRF − Σ used. If R ≥ BW_i, the others keep their shares; else these are multiplied by (C_BRF − BW_i)
 //!   / Σ used.
 //! * (15) Every Δt = max RTT of the BRF flows: (14) a flow that used less than `alpha` of its share is
 //!   application-limited and gets `beta` times its usage; the others divide the rest equally.
 //! * If the controller reports a long queue (16, 17): BW_i · (1 − q / (γ Σ BW)) with q bytes of the class queued, for γ
-//!   = `gamma` · Δt; if it reports a loaded link (18): BW_i · `utilization` · C_BRF / Σ measured, for the same time.
-//!   Never below the floor: `floor`, or half of an equal share if that is less.
-//! * (7) A share is written if the ACK carries none or a higher one.
+//!   = `gamma` · Δt; if it reports a loaded link (18): BW_i · `utilization` · C_BRF / Σ measured, for the same time. A
+//!   share never falls below the floor: `floor`, or half of an equal share if that is less.
+//! * (7) A share is written if the ACK carries no share or a higher share.
 //!
 //! The ACK carries the rate as a 16-bit decimal number: see `brf/code.rs`.
 //!
@@ -36,71 +36,73 @@
 //!
 //! ## Life of a flow
 //! The SYN adds an entry to the table, which is bounded. The SYN-ACK carries the initial share, so the sender's first
-//! packet is already paced. The sender's first packet gives the RTT since the SYN. One period later its rate has been
-//! measured. When the flow is silent, its share goes to others, and it joins as a new flow when it sends again. A FIN
-//! frees the share at once; the entry stays until the receiver's FIN, for retransmissions.
+//! packet is already paced. The time from the SYN to the sender's first packet is the flow's RTT. One period later the
+//! flow's rate has been measured. When the flow is silent, its share goes to others, and it joins as a new flow when it
+//! sends again. A FIN frees the share immediately; the entry stays until the receiver's FIN, for retransmissions.
 //!
 //! If a flow sends but none of its ACKs passes, the ACKs take another path: the switch announces the share to the other
 //! switches once per Δt, and the switch on the path of the ACKs writes it into the next ACK.
 //!
 //! ## Layers
-//! On a hierarchical token bucket (its default queue) the BRF class has three leaves, in this order of priority: mice
-//! (flows that have sent less than `mice` bytes), application-limited flows, elephants. Each leaf is assured the shares
-//! of its members, revised every Δt.
+//! On a hierarchical token bucket (the default queue of BRF) the BRF class has three leaves, in this order of priority:
+//! mice (flows that have sent less than `mice` bytes), application-limited flows, elephants. Each leaf is assured the
+//! shares of its members, revised every Δt.
 //!
 //! ## References
 //! * The paper of BRF (bottleneck routing feedback), Sensors 24 (2024), 749, sections 3.1 to 3.3. Misprints are
 //!   corrected at the equations in `brf/shares.rs` and `brf/code.rs`.
 //!
 //! ## Differences
-//! 1. The paper compares the rate measured between two allocations with the share given at the first. But for at least
-//!    a round trip, the arriving data was sent under the previous share: a flow whose share rose would count as
-//!    application-limited and gain only 5 to 10 % per period. Here the rate is compared with the lowest share that may
-//!    have governed the measured data, over at least ten packets, and a packet that a period may have missed counts as
-//!    sent. A flow found limited is measured over `small_packets` packets from then on, where one packet more or less
-//!    makes no difference. A new flow is measured from the next allocation on.
+//! 1. The paper compares the rate measured between two allocations with the share given at the first of them. But for
+//!    at least a round trip, the arriving data was sent under the previous share: a flow whose share rose would count
+//!    as application-limited and gain only 5 to 10 % per period. Here the rate is compared with the lowest share that
+//!    may have governed the measured data, over at least ten packets, and a packet that a period may have missed counts
+//!    as sent. A flow found limited is measured over `small_packets` packets from then on, where one packet more or
+//!    less makes no difference. A new flow is measured from the next allocation on.
 //! 2. A limited flow gets at most the equal share of the others (`Shares::begin`): the result is max-min fair within
 //!    `beta`.
-//! 3. In (11), unlimited flows count with their whole share, limited flows with their measured rate: a share that has
-//!    just been raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all
+//! 3. In (11), an unlimited flow counts with its whole share and a limited flow with its measured rate: a share that
+//!    has just been raised is not 'unused'. A flow not yet measured for a whole period counts with its share in all
 //!    equations.
 //! 4. `alpha · beta` is above 1 by default. With 0.95 and 1.05, both in the paper's ranges, a limited flow that gets
-//!    `beta` times its rate would count as unlimited in the next period, and as limited again in the following one. For
-//!    the same reason F is multiplied by `beta`: a flow that begins with exactly the usage of its kind counts as
+//!    `beta` times its rate would count as unlimited in the next period, and as limited again in the period after that.
+//!    For the same reason F is multiplied by `beta`: a flow that begins with exactly the usage of its kind counts as
 //!    unlimited.
-//! 5. (16) uses the queue of the BRF flows, not that of CUBIC beside them. Where the port has classes, q is
-//!    the backlog of the BRF class, not the controller's count.
+//! 5. (16) uses the queue of the BRF flows, without that of the CUBIC flows. Where the port has classes, q is the
+//!    backlog of the BRF class, not the controller's count.
 //! 6. Where ACKs already carry another switch's share, this switch compares its share with every such share, and writes
-//!    into other ACKs only after two round trips without one. If each switch wrote independently, a sender would read
-//!    all shares in turn, not the lowest.
+//!    into other ACKs only after two round trips without such a share. If each switch wrote independently, a sender
+//!    would receive all shares in turn, not the lowest.
 //! 7. Against floods: only flows whose sender has answered count as flows of their class. A flow still gets its share
 //!    at the SYN-ACK if at most `HALF_OPEN` flows, or half of the flows, are half-open. At most half of the table is
 //!    for half-open flows. Every refusal is counted.
-//! 8. A share that has fallen by a tenth is written into the next ACK, not a round trip after the last one. Otherwise
-//!    flows would react up to a round trip after the first packet of a new flow, and the queue would take the excess.
-//!    `urgent = false` restores the paper's rule, once per round trip.
+//! 8. A share that has fallen by a tenth is written into the next ACK, not a round trip after the last written share.
+//!    Otherwise flows would react up to a round trip after the first packet of a new flow, and the queue would absorb
+//!    the excess. `urgent = false` restores the paper's rule, once per round trip.
 //! 9. ACKs of data in the other direction also cross the port: their measured rate, times `beta`, is deducted from C.
-//! 10. Flows that are silent for a while have no share. The paper keeps them until they end or are idle. N counts flows
-//!     that send, in both classes.
+//! 10. Flows that are silent for a while have no share. In the paper they keep it until they end or are idle. N counts
+//!     flows that send, in both classes.
 //! 11. Beyond their shares, all flows get equal parts of the bandwidth that (14) leaves unclaimed (`Shares::begin`). A
 //!     flow limited by another port looks application-limited here; with `beta` times its rate from each of two ports,
 //!     measured in turn, it would stay at the floor after a momentary cut, even on idle links.
-//! 12. A cut lasts long enough for two packets of every flow, so that each flow receives it. Where the floor exceeds
-//!     half of an equal share, the cut goes down to that half; otherwise many flows would never let a queue drain.
-//! 13. Untracked flows (the table was full, or they predate it) count as one of the others in (8) while two of their
-//!     packets come within 2 s, so a host that fills the table cannot starve them.
+//! 12. A cut lasts long enough for two packets of every flow, so that each flow receives the reduced share. Where the
+//!     floor exceeds half of an equal share, the cut goes down to that half; otherwise many flows would never let a
+//!     queue drain.
+//! 13. Untracked flows (the table was full, or they predate it) count together as one flow of the other class in (8)
+//!     while their packets arrive within 2 s of each other, so a host that fills the table cannot starve them.
 //! 14. `literal` reverts 1 to 3, 5, 9 to 11 and the factor `beta` on F, leaves UDP nothing in (8), and follows (6),
 //!     (17) and (18) as printed. Only the floor stays, because a rate must be above 0.
 //!
 //! ## Known weaknesses
 //! BRF needs to know its capacity. For a link that follows a trace it uses the mean, and a queue builds while the link
-//! carries less. With `follow`, our extension, it measures departures while packets wait, and probes a quarter higher
+//! carries less. With `follow`, our extension, BRF measures departures while packets wait, and probes a quarter higher
 //! per period while no packets wait. The shares add up to the whole capacity, so a queue, once formed, stays until the
 //! controller detects it. With `drain`, also our extension, the next allocation cuts shares to drain it. A sender that
 //! loses more than 1 − `alpha` of its packets before the switch looks application-limited, and its share keeps
-//! shrinking. The learned average of a kind of flows reflects the load at its time: on a free link a flow starts lower
-//! than without prediction. A flow's RTT is that of its handshake: if the path becomes longer, the control interval
-//! stays the same. Packets of a flow that moves to a layer of higher priority may overtake its earlier packets.
+//! shrinking. The learned average of a kind of flows reflects the load at the time of learning: on an idle link a flow
+//! starts lower than without prediction. A flow's RTT is that of its handshake: if the path becomes longer, the control
+//! interval stays the same. Packets of a flow that moves to a layer of higher priority may overtake its earlier
+//! packets.
 
 mod allocate;
 mod code;
@@ -143,18 +145,18 @@ const UDP: u8 = 5;
 
 /// Maximum number of half-open flows with a share; the number of established flows if that is more.
 const HALF_OPEN: usize = 8;
-/// Time for which a half-open flow keeps its share, and its entry in the table.
+/// Times for which a half-open flow keeps its share and its entry in the table.
 const HANDSHAKE: Nanos = Nanos::from_secs(1);
 const HANDSHAKE_ENTRY: Nanos = Nanos::from_secs(3);
 /// Silence after which UDP gets no share.
 const UDP_GONE: Nanos = Nanos::from_secs(2);
-/// Silence after which untracked flows do not count as one of the others.
+/// Silence after which untracked flows no longer count as a flow of the other class.
 const UNTRACKED_GONE: Nanos = Nanos::from_secs(2);
 /// Bounds of Δt, and its value while no RTT is known.
 const PERIOD_MIN: Nanos = Nanos::from_millis(1);
 const PERIOD_MAX: Nanos = Nanos::from_secs(1);
 const PERIOD_UNKNOWN: Nanos = Nanos::from_millis(100);
-/// A flow is silent after this time and 2 Δt without a packet; see `allocate.rs`.
+/// A flow is silent after the longer of this time and 2 Δt without a packet; see `allocate.rs`.
 const SILENT: Nanos = Nanos::from_millis(20);
 /// Maximum number of averages per grain of the model.
 const LEARNED_LIMIT: usize = 4096;
@@ -187,7 +189,7 @@ pub struct Brf {
     urgent: bool,
     drain: bool,
     follow: bool,
-    /// The equations as printed.
+    /// Whether to follow the equations as printed.
     literal: bool,
     size: usize,
 
@@ -290,7 +292,7 @@ impl Router for Brf {
             size,
             state: State::default(),
             shares: Shares::new(number("floor") * 125_000.0, setup.params.flag(LITERAL.name)),
-            // Its size is checked before each insertion, so it evicts no flow itself.
+            // The table's size is checked before each insertion, so the table evicts no flow itself.
             table: FlowTable::new(size, Nanos::MAX),
             reservations: FlowTable::new(size, HANDSHAKE_ENTRY),
             tuples: Arc::clone(&setup.flows),

@@ -1,5 +1,5 @@
-//! The controller of a software-defined network: it reads the counters of ports and reports congested ones.
-//! The caller polls the ports and delivers the reports, with the times of [`Config`].
+//! The controller of a software-defined network: it reads the counters of ports and reports congested ports. The caller
+//! polls the ports and delivers the reports, with the polling interval and delay of [`Config`].
 
 use narrows_net::PortStatistics;
 use narrows_units::{Bytes, Nanos};
@@ -17,8 +17,8 @@ pub struct Config {
     pub utilization: f64,
     /// β of equation 6: fill level above which a queue is congested.
     pub queue: f64,
-    /// Whether to follow equation 6 as printed: the fill level of all queues of a port together, ΣQ_i. One kind of
-    /// traffic leaves the other queues empty, so by default only its queue counts.
+    /// Whether to follow equation 6 as printed: the fill level of all queues of a port together, ΣQ_i. Traffic of one
+    /// class leaves the other queues empty, so by default the threshold is that of a single queue.
     pub printed: bool,
 }
 
@@ -34,7 +34,7 @@ impl Default for Config {
 #[derive(Clone, Debug)]
 pub struct Controller {
     config: Config,
-    /// Previous counters of each port.
+    /// Time and sent bytes at the previous poll of each port.
     last: Vec<Option<(Nanos, Bytes)>>,
 }
 
@@ -49,10 +49,10 @@ impl Controller {
         &self.config
     }
 
-    /// Checks the counters of a port as of `read`. A full queue is a stronger sign than a busy link, so equation 6 is
-    /// tested first.
+    /// Checks the counters that a port had at time `read`. A full queue is a stronger sign than a busy link, so
+    /// equation 6 is tested first.
     ///
-    /// Equation 5 counts packets of maximum size, (S(t) − S(t−Δt)) · MSS · 8 / (BW · Δt); this counts bytes,
+    /// Equation 5 counts packets of maximum size, (S(t) − S(t−Δt)) · MSS · 8 / (BW · Δt); this function counts bytes,
     /// with the same result for full packets.
     ///
     /// # Panics
@@ -76,7 +76,7 @@ mod tests {
 
     use super::*;
 
-    /// A port of 1 MB/s with room for 100 packets.
+    /// A port of 1 MB/s whose queues hold 100 packets each.
     fn counters(sent: u64, waiting: u64) -> PortStatistics {
         PortStatistics {
             sent: Bytes::new(sent),
@@ -93,8 +93,7 @@ mod tests {
         let mut controller = Controller::new(Config::default(), 2);
         let mut judge =
             |port, s, sent, waiting| controller.on_statistics(port, Nanos::from_secs(s), &counters(sent, waiting));
-        // The first reading gives no utilisation. Ten packets of a hundred are the threshold; eleven exceed
-        // it.
+        // The first poll gives no utilisation. The queue threshold is 10 of 100 packets; 11 packets exceed it.
         assert_eq!(judge(0, 0, 0, 10), None);
         assert_eq!(judge(1, 0, 0, 11), Some(Congestion::Queue { packets: 11 }));
         assert_eq!(judge(0, 1, 980_000, 0), None);
@@ -103,7 +102,7 @@ mod tests {
         assert_eq!(judge(1, 4, 3_920_001, 0), Some(Congestion::Load));
     }
 
-    /// Equation 6 as printed compares with the room of all queues.
+    /// Equation 6 as printed compares the backlog with the capacity of all queues.
     #[test]
     fn printed_equation_6_compares_with_room_of_all_queues() {
         let mut controller = Controller::new(Config { printed: true, ..Config::default() }, 1);

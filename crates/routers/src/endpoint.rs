@@ -42,7 +42,7 @@ impl Default for NegotiationConfig {
 }
 
 impl NegotiationConfig {
-    /// The ID in its messages.
+    /// The ID in the connection's messages.
     pub const fn id(&self) -> Id {
         Id { content: self.content, destination: self.destination, subflow: self.subflow }
     }
@@ -55,7 +55,7 @@ fn payload_share(setup: &RateSetup, protocol: Explicit) -> f64 {
     payload / (payload + header)
 }
 
-/// Attaches the agent for the protocol of the sender's scheme, if any, before it connects.
+/// Attaches the agent for the protocol of the sender's scheme, if any. Call this before the sender connects.
 pub fn attach_sender(sender: &mut Sender, config: &NegotiationConfig) {
     let Some(protocol) = sender.scheme().rate_protocol().and_then(Explicit::named) else { return };
     let setup = sender.rate_setup();

@@ -101,7 +101,7 @@ impl<T> FlowTable<T> {
         self.entries.get(self.oldest as usize).map(|entry| (entry.flow, entry.seen))
     }
 
-    /// Adds a flow, or replaces the value of a known one; `None` if there is no room.
+    /// Adds a flow, or replaces the value of a known one; `None` if the table refuses the flow.
     pub fn insert(&mut self, now: Nanos, flow: u32, value: T) -> Option<&mut T> {
         if self.index[self.slot(flow)] == NONE {
             if self.entries.len() == self.limit {
@@ -180,7 +180,7 @@ impl<T> FlowTable<T> {
                 break;
             }
             let home = self.home(self.entries[entry as usize].flow);
-            // An entry may move to the gap unless its home slot is behind the gap.
+            // An entry may move to the gap unless its home slot lies after the gap.
             if (slot.wrapping_sub(home) & mask) >= (slot.wrapping_sub(gap) & mask) {
                 self.index[gap] = entry;
                 gap = slot;
@@ -302,7 +302,8 @@ mod tests {
         }
         assert_eq!((table.len(), table.memory()), (1000, memory));
         assert!((0..500).all(|flow| table.get(now, flow).is_some()));
-        // The flood fills the other half at once and replaces it once per idle time: 20 times in a second.
+        // The flood fills the other 500 entries immediately and replaces them once per idle time of 50 ms: 20 times in
+        // 1 s.
         assert_eq!(table.evicted() + table.refused(), 999_000 - 500);
         assert!((9_000..=10_000).contains(&table.evicted()), "{}", table.evicted());
     }

@@ -9,7 +9,7 @@ use crate::RateHeader;
 pub trait RouterFrame: Frame {
     /// Whether it is a control message instead of a segment or datagram.
     fn is_message(&self) -> bool;
-    /// Whether it is a SYN or SYN-ACK. It may be repeated or forged.
+    /// Whether this is a SYN or SYN-ACK, possibly retransmitted or forged.
     fn opens(&self) -> bool;
     /// Whether it ends one direction of its flow (FIN).
     fn closes(&self) -> bool;
@@ -19,7 +19,7 @@ pub trait RouterFrame: Frame {
     fn path(&self) -> u8;
     /// Its rate header.
     fn rate_header(&self) -> RateHeader;
-    /// Sets its rate header, if it has room for one.
+    /// Sets the rate header, if the packet has space for it.
     fn set_rate_header(&mut self, header: RateHeader);
     /// Its control message.
     fn message(&self) -> ControlMessage;
@@ -33,7 +33,7 @@ pub trait RouterFrame: Frame {
     }
 }
 
-/// The rate header of a real host's segment. A SYN with room offers to obey.
+/// The rate header of a real host's segment. A SYN with option space for a rate counts as a BRF offer.
 fn rate_in(room: Room, flags: Flags) -> RateHeader {
     match (room, flags.has(Flags::REVERSE)) {
         (Room::Empty | Room::Holds(_), false) if flags.has(Flags::SYN) => RateHeader::BrfOffer,
@@ -79,7 +79,7 @@ impl RouterFrame for Packet {
     fn set_rate_header(&mut self, header: RateHeader) {
         match (self.kind(), header) {
             (Kind::Tcp, _) => self.set_option(header.encode()),
-            // Hosts know only the rate of BRF, in the room that they leave for it.
+            // Real hosts support only BRF rates, in the option space that they reserve for a rate.
             (Kind::External, RateHeader::BrfRate { code }) if self.external().room != Room::None => {
                 self.set_room(Room::Holds(code));
             }
@@ -108,7 +108,8 @@ mod tests {
         packet
     }
 
-    /// A real host's SYN with room offers, and its acknowledgements carry rates where they have room.
+    /// A real host's SYN with option space for a rate is a BRF offer, and its acknowledgements carry a rate if they
+    /// have that space.
     #[test]
     fn frame_of_host_carries_rates_in_its_room() {
         let (syn, back) = (Flags::SYN, Flags::ACK.with(Flags::REVERSE));

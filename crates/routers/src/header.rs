@@ -35,7 +35,7 @@ pub enum RateHeader {
         /// Sum of the changes allotted to all packets since the last acknowledgement.
         delta: f32,
     },
-    /// BRF, from sender to receiver in the SYN: the flow offers to obey.
+    /// BRF, from sender to receiver in the SYN: the sender offers to obey the rates.
     BrfOffer,
     /// BRF, from receiver to sender: written by switches.
     BrfRate {
@@ -109,7 +109,7 @@ mod tests {
         RateHeader::BrfRate { code: 12_005 },
     ];
 
-    /// A packet preserves every rate header beside the SACK blocks that fit, and its header grows by the
+    /// A packet preserves every rate header beside the SACK blocks that fit, and the packet's header grows by the
     /// option's bytes.
     #[test]
     fn rate_header_survives_a_packet() {

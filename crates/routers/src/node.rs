@@ -1,7 +1,7 @@
 //! The port of a real node: a negotiating router algorithm, driven by messages and counters instead of packets.
 //!
-//! A daemon receives the messages, distinguishes flows, and forwards or answers. It owns the clock, as links do in the
-//! simulator; the algorithm is the same as there.
+//! A daemon receives the messages, distinguishes flows, and forwards or answers. The daemon owns the clock, as links do
+//! in the simulator. The algorithm is that of the simulator.
 
 use std::fmt;
 
@@ -110,7 +110,7 @@ impl NodePort {
         self.next_wake = self.router.next_wake().max(now.saturating_add(TICK));
     }
 
-    /// A message of a flow on its way to the responder. Returns what to forward; `None` if the port keeps it.
+    /// Handles a message from requester to responder. Returns the message to forward; `None` if the port consumes it.
     pub fn on_request(&mut self, now: Nanos, flow: u32, message: ControlMessage) -> Option<ControlMessage> {
         let mut packet = Packet::control(flow, Flags::NONE, message.as_bytes());
         let consumed = self.call(now, |router, port| {
@@ -120,20 +120,21 @@ impl NodePort {
         (!consumed).then(|| packet.message())
     }
 
-    /// A message of a flow on its way to the requester. Returns what to forward.
+    /// Handles a message from responder to requester. Returns the message to forward.
     pub fn on_answer(&mut self, now: Nanos, flow: u32, message: ControlMessage) -> ControlMessage {
         let mut packet = Packet::control(flow, Flags::REVERSE, message.as_bytes());
         self.call(now, |router, port| router.on_return(port, &mut packet));
         packet.message()
     }
 
-    /// Data of a flow has passed the port, headers included: the port detects flows that exceed their rate.
+    /// Counts data of a flow that passed the port, headers included, so that the port detects a flow that exceeds its
+    /// rate.
     pub fn on_data(&mut self, now: Nanos, flow: u32, bytes: Bytes) {
         let mut counted = Counted { flow, bytes, direction: Direction::Forward };
         self.call(now, |router, port| router.on_arrival(port, &mut counted));
     }
 
-    /// Packets of flows in the other direction have passed the port: it deducts their rate.
+    /// Counts packets of reverse-direction flows that passed the port, whose rate the port deducts from its bandwidth.
     pub fn on_other(&mut self, now: Nanos, bytes: Bytes) {
         let mut counted = Counted { flow: u32::MAX, bytes, direction: Direction::Reverse };
         self.call(now, |router, port| router.on_arrival(port, &mut counted));
@@ -144,7 +145,7 @@ impl NodePort {
         self.next_wake
     }
 
-    /// Runs what is due by `now`.
+    /// Runs all wakes due by `now`.
     pub fn wake(&mut self, now: Nanos) {
         while self.next_wake <= now {
             let at = self.next_wake;
@@ -154,7 +155,7 @@ impl NodePort {
         }
     }
 
-    /// Calls `send` with each message of the port to the requester of a flow since the last call, oldest first.
+    /// Passes to `send`, oldest first, each message that the port has sent to a requester since the last call.
     pub fn take_messages(&mut self, mut send: impl FnMut(u32, ControlMessage)) {
         for out in self.outbox.drain(..) {
             if let Outgoing::ToSender { flow, message, .. } = out {
@@ -217,7 +218,7 @@ mod tests {
         assert_eq!(sent, [(1, Ok(reduced))]);
     }
 
-    /// Counters of data reveal a flow that exceeds its granted rate, and the flow is notified again.
+    /// From counters of data the port detects a flow that exceeds its granted rate, and notifies the flow again.
     #[test]
     fn node_port_notices_excess_in_counters() {
         let mut port = port();

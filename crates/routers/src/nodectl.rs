@@ -20,13 +20,14 @@
 //!
 //! * Request (Algorithm 4): if Bc < Min, a failure goes back and the request goes no further. If Bc < Max, Max = Bc.
 //!   The port records Bc and notifies the other flows.
-//! * Success on its way back: the port is the bottleneck of the transmission if Bc = Max, not if Bc > Max. The
-//!   bandwidth allocated beyond Max becomes free again.
+//! * Success on its way back: if Bc = Max, the port is the transmission's bottleneck; if Bc > Max, another node or an
+//!   endpoint is. The bandwidth allocated beyond Max becomes free again.
 //! * Failure on its way back: the changes of the negotiation are undone.
 //! * Termination, or silence for `timeout`: the record is deleted.
-//! * The last line of the law distributes freed bandwidth, where QT counts only expected arrivals.
-//! * Subflows (Algorithm 2): flows of the same content and destination are one transmission in all of this, and divide
-//!   its bandwidth by weight, the Max of their first request.
+//! * The last line of the law also distributes freed bandwidth; without a request, QT counts only the expected
+//!   arrivals.
+//! * Subflows (Algorithm 2): flows of the same content and destination count as one transmission above. They divide its
+//!   bandwidth by weight, where a flow's weight is the Max of its first request.
 //!
 //! ## States
 //! ```text
@@ -40,22 +41,22 @@
 //! ## Messages that get lost
 //! Only requests are acknowledged. Once per control interval, the longest RTT of its flows, a port checks whether a
 //! flow sends more than its reservation. If so, the flow missed a notification, and the port repeats it. An increase
-//! without a request in response is repeated three times; then the flow counts as bottlenecked elsewhere. A flow has
-//! one suggestion at a time, none between request and answer, and none from a port that is not its bottleneck according
-//! to an answer. The timeout covers a lost termination. The requester's next request, handled as if it were the first,
-//! covers a lost success.
+//! without a request in response is repeated three times; then the flow counts as bottlenecked elsewhere. A port
+//! suggests one increase to a flow at a time, none between request and answer, and none if the answer shows that this
+//! port is not the flow's bottleneck. The timeout covers a lost termination. The requester's next request, handled as
+//! if it were the first, covers a lost success.
 //!
 //! ## References
 //! H. Liu, H. Ni, R. Han, 'A Transmission Rate Control Method for Active Congestion Reduction Based on Network Node
-//! Bandwidth Allocation', Future Internet 15(12), 385, 2023. Its algorithms are pictures; this is our reading of its
-//! text.
+//! Bandwidth Allocation', Future Internet 15(12), 385, 2023. The paper prints its algorithms as images; this is our
+//! reading of the paper's text.
 //!
 //! ## Differences
 //! 1. Algorithm 1 has two corrections, which `nodectl/allocation.rs` explains: the third line also reduces, and a
 //!    request for less than its share costs the others no more than the request. A port also deducts traffic that is
 //!    not negotiated (12) and avoids small adjustments of many transmissions (11). `literal` reverts all of these.
 //! 2. The paper does not state which node distributes the bandwidth freed by a termination or by a success with a lower
-//!    rate. Here the port does, at once.
+//!    rate. Here the port on which the bandwidth becomes free distributes it immediately.
 //! 3. Between request and answer a flow counts as bottlenecked here if this port lowered its Max. If answers return by
 //!    another path, the flow keeps that status.
 //! 4. A requester that receives a reduction while its success is in transit would follow the success, which is the
@@ -66,32 +67,32 @@
 //!    The port that sent the message remains the bottleneck, although its Bc may meanwhile exceed the Max it receives.
 //! 7. A new subflow gets the current share of its transmission (Algorithm 1 without the transmission's own part)
 //!    instead of its former share; otherwise a share that another subflow cannot use would be lost.
-//! 8. `beta` is a share of Ba. Increases of less than a thousandth are not worth a message.
-//! 9. The message has no sequence number. Answers repeat the Rtt of their request, and requesters vary it slightly each
-//!    time. A port accepts only the answer to the last request it saw. One bit of Rtt records that a node handled the
-//!    request: otherwise a requester with a limited rate would mistake the answer for a granted rate on a path without
-//!    nodes.
+//! 8. `beta` is a share of Ba. A port does not suggest an increase of less than a thousandth.
+//! 9. The message has no sequence number. Answers repeat the Rtt of their request, and requesters vary the Rtt slightly
+//!    each time. A port accepts only the answer to the last request it saw. One bit of Rtt records that a node handled
+//!    the request: otherwise a requester with a limited rate would mistake the answer for a granted rate on a path
+//!    without nodes.
 //! 10. A full table answers new requests with a failure.
-//! 11. From 128 transmissions on, a newcomer does not adjust each of the others, which would take as many messages; see
+//! 11. From 128 transmissions on, a newcomer no longer causes a message to each of the others; see
 //!     `nodectl/allocation.rs`.
 //! 12. Bz excludes traffic that is not negotiated: ACKs and messages of flows in the other direction, as measured in
 //!     the last control interval plus a tenth, and handshakes and messages. The paper allocates the whole link.
 //! 13. A requester that received a reduction requests its current rate once reductions have ceased, so that the other
-//!     nodes on its path learn it. A requester whose application has less data requests the rate that it uses. The
+//!     nodes on its path record it. A requester whose application has less data requests the rate that it uses. The
 //!     paper does not correct such records.
 //! 14. A flow without notification for 2.5 s receives its current rate as a reduction, which changes nothing. A
 //!     requester without notification for 10 s sends a request, and so detects failed nodes.
-//! 15. A requester that receives a reduction between request and answer cannot know which is the later decision. It
-//!     keeps the lower rate. Once reductions have ceased it requests the answer's rate again, and the nodes grant or
-//!     lower it.
+//! 15. A requester that receives a reduction between request and answer cannot know whether the reduction or the answer
+//!     is the later decision. It keeps the lower rate. Once reductions have ceased it requests the answer's rate again,
+//!     and the nodes grant or lower it.
 //!
 //! ## Known weaknesses
-//! * Traffic that does not negotiate is not in the reservation table: beside it the port allocates more bandwidth than
-//!   is available.
+//! * Traffic that does not negotiate is not in the reservation table: beside such traffic the port allocates more
+//!   bandwidth than is available.
 //! * A host that claims many contents gets many shares, until the table is full.
-//! * When a flow with a short RTT joins flows with long ones, its data may arrive before theirs has decreased.
-//! * Unused reservations are lost to other flows. An application with little data leaves a twentieth of its rate
-//!   unused, or the difference to two packets per round trip. A flow without data keeps its whole reservation until its
+//! * When a flow with a short RTT joins flows with long RTTs, its data may arrive before their rates have decreased.
+//! * Unused reservations are lost to other flows. A requester with little data reserves a twentieth more than its
+//!   usage, and at least two packets per round trip. A flow without data keeps its whole reservation until its
 //!   requester or the timeout returns it.
 //! * Loss before the port does not change a reservation.
 //! * The port allocates all of its bandwidth, so a queue, once formed, persists. On a link that follows a trace it
@@ -100,7 +101,7 @@
 //!   causes a message to each of the others and a request from each: 400 transmissions on 100 Mbit/s, of which 20 per
 //!   second end and are replaced, keep a queue of more than half a BDP.
 //! * While other flows fill the table, newcomers are refused and do not send.
-//! * A flow whose RTT exceeds `timeout` is forgotten before its data arrives.
+//! * The record of a flow whose RTT exceeds `timeout` expires before the flow's data arrives.
 
 mod adjust;
 mod allocation;
@@ -131,11 +132,11 @@ const LONGEST_INTERVAL: Nanos = Nanos::from_secs(1);
 /// The router algorithm of Nodectl.
 #[derive(Clone, Debug)]
 pub struct Nodectl {
-    /// The bandwidth of the port without other traffic.
+    /// The bandwidth of the port before other traffic is deducted.
     capacity: u64,
     alpha: f64,
     beta: f64,
-    /// Algorithm 1 as printed.
+    /// Whether to follow Algorithm 1 as printed.
     literal: bool,
     arrivals: Arrivals,
     table: ReservationTable,
@@ -291,7 +292,8 @@ impl Nodectl {
                         self.distribute_free(port);
                     }
                     Some((false, _)) => self.counts.foreign += 1,
-                    // Repeated, or its record has timed out, or the flow uses another path over this port.
+                    // A repeated termination, a record that has timed out, or a flow that uses another path over this
+                    // port.
                     _ => {}
                 }
             }
@@ -468,13 +470,13 @@ impl Nodectl {
                 {
                     (*before, *here) = (speed, false);
                 }
-                // It must concern the path of the last request, not one that the flow is leaving. If it
-                // crossed a request, the answer to that request decides.
+                // A reduction counts only on the path of the last request, not on a path that the flow is leaving. If
+                // the reduction crossed a request, the answer to that request decides.
                 let settled = record.before.is_none();
                 if settled && speed < record.rate() && packet.path() == record.path {
                     record.suggested = 0;
                     record.withdrawn = 0;
-                    // Data in flight was sent before the reduction arrives.
+                    // Data in flight was sent before the requester received the reduction.
                     record.notified_at = port.now;
                     self.table.set(flow, speed, false);
                     self.distribute_free(port);

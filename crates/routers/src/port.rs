@@ -59,8 +59,8 @@ pub enum Signal {
 /// A message to other nodes or to a sender.
 #[derive(Clone, Copy, Debug)]
 pub enum Outgoing {
-    /// A control message to the sender of a flow, sent from this node along the path of the flow's
-    /// acknowledgements. If they do not pass this node, it returns along the data path, without queueing.
+    /// A control message to the sender of a flow, sent from this node along the path of the flow's acknowledgements. If
+    /// the acknowledgements do not pass this node, the message returns along the data path, without queueing.
     ToSender {
         /// The flow.
         flow: u32,
@@ -77,7 +77,7 @@ pub enum Outgoing {
 pub struct Port<'a> {
     /// The time.
     pub now: Nanos,
-    /// Backlog in bytes, without the arriving or departing packet and the one in transmission.
+    /// Backlog in bytes, without the packet that arrives or departs and the packet in transmission.
     pub backlog: Bytes,
     pub(crate) class: Option<u8>,
     pub(crate) consumed: bool,
@@ -103,7 +103,7 @@ impl<'a> Port<'a> {
         Self::new(now, backlog, true, classes, outbox)
     }
 
-    /// Steers the arriving packet to a class of the algorithm's own queue.
+    /// Steers the arriving packet to a class of the queue that the algorithm supplies.
     pub fn steer(&mut self, class: u8) {
         self.class = self.own.then_some(class);
     }
@@ -113,14 +113,14 @@ impl<'a> Port<'a> {
         self.consumed = true;
     }
 
-    /// Sets assured rate and ceiling of a class of the algorithm's own queue.
+    /// Sets the assured rate and the ceiling of a class of the queue that the algorithm supplies.
     pub fn set_class(&mut self, class: u8, rate: Rate, ceil: Rate) {
         if self.own {
             self.classes.set_class(self.now, class, rate, ceil);
         }
     }
 
-    /// Backlog of a class of the algorithm's own queue, in bytes; zero if the port has another queue.
+    /// Backlog of a class of the queue that the algorithm supplies, in bytes; zero if the port has another queue.
     pub fn class_backlog(&self, class: u8) -> Bytes {
         if self.own { self.classes.class_backlog(class) } else { Bytes::ZERO }
     }
@@ -141,7 +141,7 @@ impl<'a> Port<'a> {
     }
 }
 
-/// A port without a link, to test and benchmark a router algorithm on its own.
+/// A port without a link, to test and benchmark a router algorithm in isolation.
 pub struct TestPort {
     queue: Box<dyn ClassQueue>,
     /// Messages sent, oldest first.

@@ -33,7 +33,7 @@ impl Explicit {
         }
     }
 
-    /// Fallback of a sender when no router supports the protocol: `it …`.
+    /// Fallback of a sender when no router supports the protocol, as the predicate of `it …`.
     pub const fn unanswered(self) -> &'static str {
         match self {
             Self::Rcp => "keeps its initial window, or sends at its line rate where one is stated",
@@ -53,7 +53,7 @@ impl Explicit {
         match self {
             Self::Rcp => 12,
             Self::Xcp => 20,
-            // In the padding of the timestamp option, or in control messages.
+            // BRF uses the padding of the timestamp option; Nodectl uses control messages.
             Self::Brf | Self::Nodectl => 0,
         }
     }

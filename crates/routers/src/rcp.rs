@@ -9,8 +9,8 @@
 //!
 //! `R = R · (1 + (T/d) · (alpha · (gamma·C − y) − beta · Q/d) / (gamma·C))`,
 //!
-//! between `min_packets` packets of 1000 B per d and gamma·C. C is the capacity and y the arrivals of the
-//! slot per second, both in B/s; Q is the queue in bytes; d is the mean RTT in seconds. Initially R =
+//! limited to at least `min_packets` packets of 1000 B per d and at most gamma·C. C is the capacity and y the arrivals
+//! of the slot per second, both in B/s; Q is the queue in bytes; d is the mean RTT in seconds. Initially R =
 //! `initial_share` · C and d = `initial_rtt`.
 //!
 //! * y: a packet takes size/C to arrive; the part beyond the slot's end counts in the next slot.
@@ -30,11 +30,11 @@
 //! 1. A slot is at least 10 µs, so that a header with an absurdly short RTT does not stop the simulation.
 //!    RTTs count as 10 s at most.
 //! 2. The paper's runs use other pairs of `alpha` and `beta` (0.1 and 1, 0.4 and 0.226). The defaults are those of the
-//!    code.
+//!    authors' ns-2 code.
 //!
 //! ## Known weaknesses
-//! A new flow gets R at once. Until the next corrections have reached all flows, the queue absorbs the excess: a whole
-//! bandwidth-delay product when a second flow joins the first.
+//! A new flow gets R immediately. Until the next corrections have reached all flows, the queue absorbs the excess: a
+//! whole bandwidth-delay product when a second flow joins the first.
 
 use narrows_cc::{Nanos, Param, Provenance};
 
@@ -66,7 +66,7 @@ pub struct Rcp {
     slot_end: Nanos,
     /// Whether the state stays unchanged until a packet arrives.
     asleep: bool,
-    /// Bytes counted in this slot, and in the next one.
+    /// Bytes counted in this slot, and in the next slot.
     arrived: f64,
     spill: f64,
     /// Sum of the sizes of packets with an RTT, and of the RTTs weighted by size, in byte seconds.

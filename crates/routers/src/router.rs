@@ -51,7 +51,7 @@ pub trait Router {
         None
     }
 
-    /// A SYN arrives. It may be repeated or forged.
+    /// A SYN arrives. It may be retransmitted or forged.
     fn on_open<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _opening: &F) {}
     /// A FIN arrives: one direction of a flow ends.
     fn on_close<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _fin: &F) {}
@@ -59,14 +59,14 @@ pub trait Router {
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F);
     /// A packet leaves the queue.
     fn on_departure<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F);
-    /// A packet on its way back to the sender reaches the node, over the reverse link of the port. The data
-    /// of its flow may take another path.
+    /// A packet from receiver to sender reaches the node over the reverse link of the port. The data of its flow may
+    /// take another path.
     fn on_return<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _packet: &mut F) {}
     /// A message from another port or from the controller.
     fn on_signal(&mut self, _port: &mut Port<'_>, _signal: &Signal) {}
     /// Time of the next [`Router::on_wake`]; [`Nanos::MAX`]: not before the next packet. Read after creation,
-    /// [`Router::on_arrival`], [`Router::on_return`], [`Router::on_signal`] and [`Router::on_wake`]. It
-    /// should sleep on an idle link, where its wakes would be the only events.
+    /// [`Router::on_arrival`], [`Router::on_return`], [`Router::on_signal`] and [`Router::on_wake`]. On an idle link
+    /// the algorithm should return [`Nanos::MAX`], because its wakes would be the only events.
     fn next_wake(&self) -> Nanos {
         Nanos::MAX
     }
@@ -83,7 +83,7 @@ pub trait Router {
     fn learned(&self) -> Option<String> {
         None
     }
-    /// Bytes of memory held beside itself, bounded under any input.
+    /// Bytes of heap memory owned, bounded under any input.
     fn memory(&self) -> usize {
         0
     }
@@ -94,8 +94,8 @@ pub trait Router {
 /// Minimum time between two wakes.
 pub(crate) const TICK: Nanos = Nanos::from_nanos(1);
 
-/// First of `at`, `at + step`, `at + 2 step`, … after `now`. Wakes missed while asleep have no effect, and
-/// later ones keep to the same grid.
+/// First of `at`, `at + step`, `at + 2 step`, … after `now`. Wakes missed while asleep have no effect, and later wakes
+/// stay on the same grid.
 pub(crate) fn next_multiple(at: Nanos, step: Nanos, now: Nanos) -> Nanos {
     if at > now {
         return at;

@@ -74,8 +74,8 @@ fn telemetry_items_are_unique_and_carry_no_unit() {
 #[test]
 fn rcp_corrects_its_rate_once_per_slot() {
     let mut rcp = made("rcp");
-    // R = 0.05 C = 500 kB/s, d = 200 ms, T = 10 ms. 20 packets of 1000 B with an RTT of 100 ms, then one that
-    // begins to arrive 40 us before the slot's end and takes 100 us: 40 % of it counts in this slot.
+    // R = 0.05 C = 500 kB/s, d = 200 ms, T = 10 ms. 20 packets of 1000 B with an RTT of 100 ms, then one packet that
+    // begins to arrive 40 us before the slot's end and takes 100 us: 40 % of this packet counts in this slot.
     for n in 0..20 {
         let mut sent = packet(RateHeader::RcpRequest { rate: -1.0, rtt_us: 100_000 });
         rcp.on_arrival(&mut TestPort::default().at(Nanos::from_micros(n * 100), 0), &mut sent);
@@ -89,14 +89,14 @@ fn rcp_corrects_its_rate_once_per_slot() {
     // y = 20 400 B / 10 ms = 2.04 MB/s; R (1 + (T/d) (0.4 (10 - 2.04) MB/s - 0.4 * 3000 B / d) / 10 MB/s).
     let factor = 1.0 + 0.01 / d * (0.4 * 7.96e6 - 0.4 * 3000.0 / d) / 1e7;
     close(reading(&rcp, "rate"), 500_000.0 * factor);
-    // The rest of the last packet belongs to the second slot, with nothing else in it: y = 600 B / 10 ms.
+    // The second slot counts only the rest of the last packet: y = 600 B / 10 ms.
     let before = reading(&rcp, "rate");
     assert_eq!(rcp.next_wake(), Nanos::from_millis(20));
     rcp.on_wake(&mut TestPort::default().at(Nanos::from_millis(20), 0));
     close(reading(&rcp, "rate"), before * (1.0 + 0.01 / d * 0.4 * (1e7 - 60_000.0) / 1e7));
 }
 
-/// RCP follows a longer RTT faster than a shorter one and keeps its rate within bounds.
+/// RCP's mean RTT rises faster than it falls, and RCP keeps its rate within bounds.
 #[test]
 fn rcp_follows_longer_rtt_faster_and_keeps_bounds() {
     let mut rcp = made("rcp");
@@ -107,7 +107,7 @@ fn rcp_follows_longer_rtt_faster_and_keeps_bounds() {
     rcp.on_wake(&mut TestPort::default().at(Nanos::from_millis(10), 0));
     // g = T/d = 0.05: d = 0.2 + 0.05 * 0.1.
     close(reading(&rcp, "mean_rtt"), 0.205);
-    // 1 GB waits: the rate falls to its floor, 0.01 packets of 1000 B per d.
+    // With 1 GB queued, the rate falls to its floor, 0.01 packets of 1000 B per d.
     rcp.on_wake(&mut TestPort::default().at(Nanos::from_millis(20), 1_000_000_000));
     close(reading(&rcp, "rate"), 10.0 / 0.205);
     // An idle link: the rate grows by 2 % per slot (0.4 * 10/205), to the capacity and no further.
@@ -136,12 +136,12 @@ fn rcp_writes_its_rate_if_lower_or_unset() {
     assert_eq!(stamped(0.0), 0.0);
 }
 
-/// XCP divides spare capacity by packet spacing; invalid fields get nothing.
+/// XCP divides spare capacity in proportion to packet spacing; requests with invalid fields get nothing.
 #[test]
 fn xcp_divides_spare_capacity_by_packet_spacing() {
     let mut xcp = made("xcp");
-    // 50 ms: 100 packets of 1000 B, half of a flow with RTT 40 ms and X = 1 ms, half with RTT 80 ms and X = 2
-    // ms.
+    // 100 packets of 1000 B in 50 ms: half of them from a flow with RTT 40 ms and X = 1 ms, half from a flow with RTT
+    // 80 ms and X = 2 ms.
     let request = |n: u64, delta| RateHeader::XcpRequest {
         rtt_us: if n.is_multiple_of(2) { 40_000 } else { 80_000 },
         spacing: if n.is_multiple_of(2) { 1e-3 } else { 2e-3 },
@@ -152,8 +152,8 @@ fn xcp_divides_spare_capacity_by_packet_spacing() {
     }
     assert_eq!(xcp.next_wake(), Nanos::from_millis(50));
     xcp.on_wake(&mut TestPort::default().at(Nanos::from_millis(50), 0));
-    // d = (50 * 0.04 * 0.001 + 50 * 0.08 * 0.002) / 0.15 s = 66.667 ms. y = 2 MB/s; phi = 0.4 * 8 MB/s = 3.2
-    // MB/s; h = max(0, 0.2 - 3.2) = 0. To give: 3.2 MB/s, or 3.2e6 / 0.15 per second of X.
+    // d = (50 * 0.04 * 0.001 + 50 * 0.08 * 0.002) / 0.15 s = 66.667 ms. y = 2 MB/s; phi = 0.4 * 8 MB/s = 3.2 MB/s; h =
+    // max(0, 0.2 - 3.2) = 0. The pool to give is 3.2 MB/s, or 3.2e6 / 0.15 per second of X.
     let d = 0.01 / 0.15;
     close(reading(&xcp, "mean_rtt"), d);
     close(reading(&xcp, "give"), 3.2e6);
@@ -249,7 +249,7 @@ fn idle_port_sleeps_and_wakes_on_its_interval_grid() {
 }
 
 proptest! {
-    /// For any headers, a router algorithm advises finite numbers and time advances.
+    /// For any headers, a router algorithm advises finite numbers and each of its wakes is later than the one before.
     #[test]
     fn any_headers_yield_finite_advice_and_progress(
         packets in prop::collection::vec((strategies::rate_headers(), 0u64..20_000, 0u64..100_000), 1..200),

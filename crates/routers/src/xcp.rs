@@ -8,19 +8,20 @@
 //! ## Control law
 //! Rates in B/s, times in seconds. Per control interval T_e, with sums over the arriving packets:
 //!
-//! * y = bytes/T_e; d = Σ min(rtt, `max_interval`)·X / ΣX, or `initial_interval` without any. X is the
+//! * y = bytes/T_e; d = Σ min(rtt, `max_interval`)·X / ΣX, or `initial_interval` without a valid request. X is the
 //!   sender's packet spacing.
 //! * phi = alpha · (C − y) − beta · Q/d; h = max(0, gamma · y − |phi|) is shuffled, so that unequal flows
 //!   become equal.
-//! * Pools: p = max(0, phi) + h to give, n = max(0, −phi) + h to take. Per packet p·X/ΣX and n·size/bytes.
-//! * Then T_e = max(d, `min_interval`).
+//! * Pools: p = max(0, phi) + h to give, n = max(0, −phi) + h to take. Per packet: C_p·X with C_p = p/ΣX, and C_n·size
+//!   with C_n = n/bytes.
+//! * The next T_e = max(d, `min_interval`).
 //!
-//! A departing packet is allotted f = min(p, C_p·X) − min(n, C_n·size). If it requests less, it gets its
-//! request, and more is taken in exchange. A packet without an RTT gets nothing. Amounts given and taken
-//! leave the pools.
+//! A departing packet is allotted f = min(p, C_p·X) − min(n, C_n·size). A packet that requests less than f gets its
+//! request; the difference counts as taken, as far as n allows. A packet without an RTT gets nothing. The pools shrink
+//! by the amounts given and taken.
 //!
-//! Q is the persistent queue: the minimum backlog in bytes at any departure of the last T_q = max(2 ms, (d −
-//! q/C)/2), where q is the backlog at its start.
+//! Q is the persistent queue: the minimum backlog in bytes at any departure during the last T_q = max(2 ms, (d −
+//! q/C)/2), where q is the backlog at the start of T_q.
 //!
 //! ## States
 //! None.
@@ -37,9 +38,8 @@
 //!    than n adds nothing to the pool for others.
 //!
 //! ## Known weaknesses
-//! XCP needs to know its capacity. On a path with a link without XCP, nothing controls that link's queue. It
-//! may leave a fifth of a link idle, 1 - alpha / (alpha + gamma), where flows are limited elsewhere; see the
-//! scheme.
+//! XCP needs to know its capacity. On a path with a link without XCP, nothing controls that link's queue. XCP may leave
+//! a fifth of a link idle, 1 - alpha / (alpha + gamma), if flows are bottlenecked elsewhere; see the scheme `xcp`.
 
 use narrows_cc::{Nanos, Param, Provenance};
 
@@ -65,7 +65,7 @@ pub struct Xcp {
     bytes: f64,
     spacing: f64,
     rtt_spacing: f64,
-    /// The rest of both pools, in bytes per second, and their per-packet constants C_p and C_n.
+    /// The remainders of both pools, in bytes per second, and the per-packet constants C_p and C_n.
     give: f64,
     take: f64,
     per_spacing: f64,

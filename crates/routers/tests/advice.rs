@@ -143,11 +143,11 @@ fn impossible(explicit: Explicit) -> Vec<RateHeader> {
         Explicit::Rcp => [0.0, -0.0, -1.0, f32::NAN, f32::NEG_INFINITY, f32::INFINITY, f32::MAX, 1.4e11]
             .map(|rate| RateHeader::RcpReply { rate })
             .into(),
-        // Finite but above the sender's line rate, 100 Gbit/s.
+        // The last two are finite but above the sender's line rate, 100 Gbit/s.
         Explicit::Xcp => [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX, 2e10]
             .map(|delta| RateHeader::XcpReply { delta })
             .into(),
-        // Zero, zero times 10^9; 13, 2000 and 6552 times 10^9 B/s: above 100 Gbit/s.
+        // The first two codes are zero; the others are 13, 2000 and 6552 times 10^9 B/s, above 100 Gbit/s.
         Explicit::Brf => [0, 9, 139, 20_009, 65_529].map(|code| RateHeader::BrfRate { code }).into(),
         Explicit::Nodectl => Vec::new(),
     }
@@ -165,7 +165,7 @@ fn impossible_advice_is_counted_and_ignored() {
             pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| packet.set_rate_header(extension)));
             let window = pipe.sender.window();
             deliver(name, &mut pipe);
-            // The SYN-ACK, one acknowledgement per two segments, and that of the FIN.
+            // Advice comes in the SYN-ACK, in one acknowledgement per two segments, and in that of the FIN.
             assert!(ignored(&pipe.sender) >= SEGMENTS as f64 / 2.0, "{name}: {extension:?}");
             assert_eq!((pipe.sender.window(), pipe.sender.pacing_rate()), (window, None), "{name}: {extension:?}");
         }
@@ -179,11 +179,11 @@ fn advice_never_exceeds_line_rate() {
     for (entry, explicit) in explicit() {
         let name = entry.info.name;
         let high = match explicit {
-            // The sender's request returns every other time; see below.
+            // Every other reply becomes infinite; the others return the rate that the sender requested.
             Explicit::Rcp => RateHeader::RcpReply { rate: f32::INFINITY },
             // Each is within the line rate, but their sum exceeds it many times.
             Explicit::Xcp => RateHeader::XcpReply { delta: 0.9e6 },
-            // It ignores rates above its line rate and follows others: 10^6 B/s.
+            // BRF ignores rates above its line rate and follows others; this rate is 10^6 B/s.
             Explicit::Brf => RateHeader::BrfRate { code: 10_003 },
             Explicit::Nodectl => RateHeader::None,
         };
@@ -202,10 +202,10 @@ fn advice_never_exceeds_line_rate() {
         let rate = (pipe.delivered - settled) as f64 * 8.0 / 10.0 / 1e6;
         if explicit == Explicit::Rcp {
             let (ignored, acks) = (ignored(&pipe.sender), pipe.receiver.stats().acks_sent as f64);
-            // The 14 of the last round trip are in flight.
+            // The 14 acknowledgements of the last round trip are in flight.
             assert!((ignored - acks / 2.0).abs() <= 10.0, "{ignored} of {acks}");
         }
-        // Slightly more where the cwnd covers a smoothed round-trip time with delayed acknowledgements.
+        // The rate is slightly higher where the cwnd covers a smoothed round-trip time with delayed acknowledgements.
         assert!((0.5 * LINE..=1.05 * LINE).contains(&rate), "{name}: {rate} Mbit/s");
     }
 }
@@ -233,7 +233,7 @@ fn stale_or_forged_rates_are_counted_and_ignored() {
         rate = now;
     }
     assert!(rate.is_some_and(|rate| rate.as_bytes_per_sec() > 100_000), "{rate:?}");
-    // All second copies, and a quarter of the first ones.
+    // All second copies are stale, and a quarter of the first copies is forged.
     let (acks, stale) = (pipe.receiver.stats().acks_sent, pipe.sender.stats().stale_advice);
     assert!(stale >= acks, "{stale} of {acks} acknowledgements");
     assert_eq!(ignored(&pipe.sender), 0.0);
@@ -317,18 +317,18 @@ proptest! {
     }
 }
 
-/// Invalid, foreign or unsolicited messages are refused and counted.
+/// Messages that are invalid, unsolicited or of another connection are refused and counted.
 #[test]
 fn unusable_messages_are_refused_and_counted() {
     let refused = [
         Forged::Bytes(vec![]),
         Forged::Bytes(vec![0; 40]),
-        // Messages for other recipients: a request; without a request: a success and a failure; an unknown type.
+        // A request, which is not for a sender; a success and a failure that answer no request; an unknown type.
         Forged::Negotiation(0x11, 1_000, 0, 40_000),
         Forged::Negotiation(0x12, 1_000, 0, 77),
         Forged::Negotiation(0x13, 0, 1_000, 77),
         Forged::Negotiation(0x14, 1_000, 0, 40_000),
-        // A rate of zero, a rate above the maximum, a foreign ID; not for a sender: a termination.
+        // A rate of zero, a rate above the maximum, another ID, and a termination, which is not for a sender.
         Forged::Adjustment(0x21, 0, true),
         Forged::Adjustment(0x22, u64::MAX, true),
         Forged::Adjustment(0x21, 1_000, false),
@@ -346,7 +346,7 @@ fn unusable_messages_are_refused_and_counted() {
     pipe.run_until(ms(1_000));
     assert_eq!(pipe.sender.stats().messages_refused, count);
     assert_eq!(pipe.sender.pacing_rate(), granted);
-    // A valid one is followed: 100 kB/s on the wire.
+    // The sender follows a valid message: 100 kB/s on the wire.
     pipe.forge(ms(1_100), Forged::Adjustment(0x21, 100_000, true).packet());
     pipe.run_until(ms(1_200));
     assert_eq!(pipe.sender.stats().messages_refused, count);
@@ -354,7 +354,7 @@ fn unusable_messages_are_refused_and_counted() {
     assert!((reduced / (100_000.0 * 1448.0 / 1500.0) - 1.0).abs() < 1e-3, "{reduced}");
 }
 
-/// A grant above the line rate is refused, and one within it is followed.
+/// A grant above the line rate is refused, and a grant within it is followed.
 #[test]
 fn grant_above_line_is_refused() {
     // 8 Mbit/s of payload are 1 MB/s, and 1 035 911 B/s on the wire, the maximum requested.
@@ -370,7 +370,7 @@ fn grant_above_line_is_refused() {
         pipe.run_until(ms(200));
         let (rate, count) = (pipe.sender.pacing_rate(), pipe.sender.stats().messages_refused);
         if refused {
-            // It requested at 40 ms and, for lack of a valid answer, at 120 ms.
+            // The sender requested at 40 ms and, for lack of a valid answer, at 120 ms.
             assert_eq!((rate, count), (None, 2), "{granted}");
         } else {
             // Rounded down to whole bytes twice.

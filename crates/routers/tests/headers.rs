@@ -58,8 +58,8 @@ fn silent_network_stalls_no_sender() {
 /// An advised rate spaces whole packets.
 #[test]
 fn advised_rate_spaces_whole_packets() {
-    // 1512 B on the wire at 151 200 B/s: one packet every 10 ms, the last of 30 leaves 290 ms after the
-    // first. The SYN takes one round trip, the last packet another, its acknowledgement up to 40 ms more.
+    // 1512 B on the wire at 151 200 B/s: one packet every 10 ms, so the last of 30 leaves 290 ms after the first. The
+    // SYN takes one round trip, the last packet takes another, and its acknowledgement is delayed by up to 40 ms.
     let rate = |packet: &mut Packet| {
         if let RateHeader::RcpRequest { rtt_us, .. } = packet.rate_header() {
             packet.set_rate_header(RateHeader::RcpRequest { rate: 151_200.0, rtt_us });
@@ -113,7 +113,7 @@ fn stale_rate_is_ignored_and_counted() {
         sender.on_packet(ms(at), packet);
         while sender.poll_transmit(ms(at)).is_some() {}
         let rate = sender.pacing_rate().map_or(0, |rate| rate.as_bytes_per_sec());
-        // Back to wire rate, rounded to the next hundred: the payload fraction is 1448 / 1500.
+        // Convert to the wire rate, rounded to the nearest hundred: the payload fraction is 1448 / 1500.
         ((rate as f64 * 1500.0 / 1448.0 / 100.0).round() as u64 * 100, sender.stats().stale_advice)
     };
     sender.on_timer(ms(0));
@@ -128,7 +128,8 @@ fn stale_rate_is_ignored_and_counted() {
     }
     let news = rate_ack(2_897, 60_000, 40_000, 3_000_000);
     assert_eq!(receive(&mut sender, 80, &news), (3_000_000, 0));
-    // Overtaken; replayed with the newest number but an old timestamp, or an old echo; for data never sent.
+    // Four stale acknowledgements: one overtaken; two replayed with the newest number but an old timestamp or an old
+    // echo; one for data never sent.
     let old = [
         rate_ack(1_449, 59_000, 40_000, 9_000_000),
         rate_ack(2_897, 59_999, 40_000, 9_000_000),
@@ -138,7 +139,7 @@ fn stale_rate_is_ignored_and_counted() {
     for (n, packet) in old.iter().enumerate() {
         assert_eq!(receive(&mut sender, 81, packet), (3_000_000, n as u64 + 1), "{packet:?}");
     }
-    // A repetition of the newest one is not stale; a newer one counts.
+    // A repetition of the newest acknowledgement is not stale; a newer acknowledgement counts.
     assert_eq!(receive(&mut sender, 82, &news), (3_000_000, 4));
     assert_eq!(receive(&mut sender, 83, &rate_ack(2_897, 61_000, 40_000, 4_000_000)), (4_000_000, 4));
 }

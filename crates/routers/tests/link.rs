@@ -8,7 +8,7 @@ use narrows_net::{Link, Offer};
 use narrows_packet::{Flags, Packet};
 use narrows_routers::{PortAgent, RateHeader, RouterConfig, RouterFrame, find, link};
 
-/// An algorithm steers packets only into classes of its own queue, not into those of the scenario's.
+/// An algorithm steers packets only into classes of the queue that it supplies, not into those of the scenario's queue.
 #[test]
 fn router_steers_only_into_its_own_classes() {
     let class = |name: &str| HtbClass::new(name, Rate::from_mbit_per_sec(5.0));

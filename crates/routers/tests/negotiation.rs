@@ -1,4 +1,4 @@
-//! The rate requester of Nodectl with hand-written answers, and both ends with untrusted messages.
+//! The rate requester of Nodectl with hand-written answers, and both endpoints with untrusted messages.
 
 use crate::common::{Pipe, delay, ms};
 use crate::talk::{ID, RTT, Talk, is_message, made, rate, read, with_id};
@@ -35,14 +35,15 @@ fn request_is_repeated_four_times() {
     let sent = talk.sent();
     let requests: Vec<_> =
         sent.iter().filter(|(_, packet)| is_message(packet)).map(|(at, packet)| (*at, *packet)).collect();
-    // 40 ms after the start; then 80, 160 and 320 ms later, and data after another 640.
+    // The first request leaves 40 ms after the start, the others 80, 160 and 320 ms later; data follows after another
+    // 640 ms.
     let at: Vec<_> = requests.iter().map(|request| request.0).collect();
     assert_eq!(at, [ms(40), ms(120), ms(280), ms(600)]);
     let first_data = sent.iter().find(|(_, packet)| packet.payload > 0).expect("it gives up");
     assert_eq!(first_data.0, ms(1_240));
-    // CUBIC's initial window; acknowledgements release more.
+    // These packets are CUBIC's initial window; acknowledgements release more.
     assert_eq!(sent.iter().filter(|(at, packet)| *at == ms(1_240) && packet.payload > 0).count(), 10);
-    // Only the last request can still be answered; the next one follows ten seconds later.
+    // Only the last request can still be answered; the next request follows ten seconds later.
     for (n, (_, packet)) in requests.iter().enumerate() {
         let Message::Negotiation { rtt_us, .. } = read(packet) else { panic!("a request") };
         talk.answer(Negotiation::Success, 1_500_000, rtt_us);
@@ -56,15 +57,15 @@ fn unattended(max: u64, token: u32) -> Message {
     Message::Negotiation { kind: Negotiation::Success, max: rate(max), min: Rate::ZERO, id: ID, rtt_us: token }
 }
 
-/// An answer shows whether a node handled the request, regardless of the limits of the ends.
+/// An answer shows whether a node handled the request, regardless of the limits of the endpoints.
 #[test]
 fn answer_shows_whether_node_took_part() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
     let (_, token, _) = talk.request();
     talk.deliver(&unattended(MOST.as_bytes_per_sec(), token));
-    // CUBIC's initial window at once.
+    // CUBIC's initial window leaves immediately, without pacing.
     assert_eq!((talk.data(), talk.sender.pacing_rate()), (10, None));
-    // The sender's limit: CUBIC's window, paced within that limit.
+    // With a limit of the sender, CUBIC's window is paced within that limit.
     let settings = Settings { max: rate(150_000), ..Settings::default() };
     let mut talk = Talk::begin(settings, AppConfig::Bulk);
     let (max, token, _) = talk.request();
@@ -72,7 +73,7 @@ fn answer_shows_whether_node_took_part() {
     talk.deliver(&unattended(150_000, token));
     talk.assert_rate(150_000);
     assert_eq!((talk.sender.window(), talk.data()), (Bytes::new(14_480), 1));
-    // The responder's limit.
+    // With a lower limit of the responder, the window is paced within that limit.
     let mut talk = Talk::begin(settings, AppConfig::Bulk);
     let (_, token, _) = talk.request();
     talk.deliver(&unattended(50_000, token));
@@ -119,7 +120,7 @@ fn failure_tries_other_paths_first() {
     assert!(talk.data() > 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 2));
 }
 
-/// A reduction takes effect at once, and is announced after a quiet time.
+/// A reduction takes effect immediately, and is announced after a time without another reduction.
 #[test]
 fn reduction_is_obeyed_then_announced() {
     let mut talk = Talk::granted(Settings::default(), 1_500_000);
@@ -133,7 +134,7 @@ fn reduction_is_obeyed_then_announced() {
     talk.assert_rate(900_000);
     let from = talk.now;
     talk.sent();
-    // At least eight round trips, at most twice as many.
+    // The announcement follows after at least 8 and at most 16 round trips.
     talk.pass(RTT * 8, true);
     assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
     while talk.log.iter().all(|(_, packet)| !is_message(packet)) {
@@ -156,7 +157,7 @@ fn crossing_reduction_and_answer_keep_lower_rate() {
     talk.sent();
     talk.adjust(Adjustment::Increase, 1_500_000);
     let (_, token, _) = talk.request();
-    // Sent before or after the node handled the request: the sender cannot know.
+    // The sender cannot know whether the node sent the reduction before or after it handled the request.
     talk.adjust(Adjustment::Reduce, 700_000);
     talk.answer(Negotiation::Success, 1_400_000, token);
     talk.assert_rate(700_000);
@@ -165,7 +166,7 @@ fn crossing_reduction_and_answer_keep_lower_rate() {
     assert_eq!(max, rate(1_400_000));
     talk.answer(Negotiation::Success, 1_400_000, token);
     talk.assert_rate(1_400_000);
-    // Resolved: no further request.
+    // The conflict is resolved: no further request is sent.
     talk.pass(RTT * 40, true);
     assert!(talk.sent().iter().all(|(_, packet)| !is_message(packet)));
 }
@@ -200,7 +201,7 @@ fn increase_is_requested_and_followed() {
     talk.assert_rate(1_000_000);
     talk.answer(Negotiation::Success, 1_400_000, token);
     talk.assert_rate(1_400_000);
-    // It requests at most its own maximum, and a failure leaves the grant unchanged.
+    // The requester requests at most its maximum, and a failure leaves the grant unchanged.
     talk.adjust(Adjustment::Increase, 9_000_000);
     let (max, token, _) = talk.request();
     assert_eq!(max, rate(2_000_000));
@@ -224,8 +225,8 @@ fn hot_node_is_left_while_data_flows() {
     assert_eq!((max, path), (MOST, 1));
     talk.pass(ms(20), true);
     assert!(talk.data() >= 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 0));
-    // Refused there: data continues, and another request follows a second later, or when this path's nodes do not
-    // answer the announcement.
+    // The other path refuses: data continues, and another request follows a second later, or when this path's nodes do
+    // not answer the announcement.
     talk.fail(token);
     talk.assert_rate(500_000);
     talk.pass(ms(3_500), true);
@@ -281,7 +282,7 @@ fn long_idle_sender_requests_before_sending() {
     assert!(talk.data() > 100);
     talk.sent();
     talk.pass(ms(7_760), true);
-    // It resumes after 8.2 s with a request; the previous one requested less because there was no data.
+    // The sender resumes after 8.2 s with a request; the previous request was for less, because there was no data.
     let sent = talk.sent();
     let (at, last) = sent.last().expect("it resumes");
     assert_eq!(*at, ms(8_200));
@@ -294,25 +295,26 @@ fn long_idle_sender_requests_before_sending() {
 /// A sender short of data requests its usage, and its maximum once data waits.
 #[test]
 fn short_of_data_requests_only_usage() {
-    // 1448 B every 10 ms, 150 kB/s on the wire, of 1.5 MB/s granted.
+    // The application writes 1448 B every 10 ms: 150 kB/s on the wire of the 1.5 MB/s granted.
     let app = AppConfig::Cbr { rate: rate(144_800), write: Bytes::new(1_448) };
     let mut talk = Talk::begin(Settings::default(), app);
     talk.grant(1_500_000);
     talk.sent();
     talk.pass(ms(330), true);
     let (max, token, _) = talk.request();
-    // After eight round trips, 320 ms: 32 or 33 packets plus the initial backlog, and a twentieth more.
+    // The usage over eight round trips, 320 ms, is 32 or 33 packets plus the initial backlog; the request adds a
+    // twentieth.
     let packets = max.as_bytes_per_sec() as f64 / 1.05 * 0.32 / 1500.0;
     assert!((31.0..=38.0).contains(&packets), "{packets}");
     talk.answer(Negotiation::Success, max.as_bytes_per_sec(), token);
-    // Reduced to half of its need, it requests its maximum once the backlog exceeds four segments.
+    // Reduced to half of its usage, the sender requests its maximum once the backlog exceeds four segments.
     talk.adjust(Adjustment::Reduce, 75_000);
     talk.pass(ms(100), true);
     let (max, _, _) = talk.request();
     assert_eq!(max, MOST);
 }
 
-/// Foreign messages are counted and ignored.
+/// Messages that do not belong to the negotiation are counted and ignored.
 #[test]
 fn foreign_messages_are_counted_and_ignored() {
     let mut talk = Talk::begin(Settings::default(), AppConfig::Bulk);
@@ -336,7 +338,7 @@ fn foreign_messages_are_counted_and_ignored() {
     assert_eq!(talk.sender.stats().messages_refused, refused + 1);
     talk.answer(Negotiation::Success, 1_500_000, token);
     talk.assert_rate(1_500_000);
-    // A repeated answer and an unsolicited one.
+    // A repeated answer and an unsolicited answer.
     talk.answer(Negotiation::Success, 1_500_000, token);
     talk.answer(Negotiation::Failure, 1, token);
     talk.assert_rate(1_500_000);

@@ -10,7 +10,7 @@ use crate::source::Source;
 /// Longest wait for ACKs before a sender that sent everything closes.
 const LINGER: Nanos = Nanos::from_secs(1);
 
-/// Longest wait for reports of late arrivals before a close, and the same in round trips.
+/// Wait for reports of late arrivals before a close: the sum of a fixed time and a number of round trips.
 const LATE_ARRIVAL: (Nanos, u64) = (Nanos::from_millis(100), 4);
 
 impl Session<'_> {
@@ -32,13 +32,13 @@ impl Session<'_> {
             self.close(now);
         } else if over || written {
             let done = *self.done_at.get_or_insert(now);
-            // A datagram that counts as lost may still arrive, and its report on the way.
+            // A datagram that counts as lost may still arrive, or its report may be in flight.
             let settled = self.connection.inflight().is_zero() && now >= self.late_until();
             if settled || now >= done.saturating_add(LINGER) {
                 self.close(now);
             }
         } else if self.connection.takes_no_data() && self.connection.state().is_open() {
-            // The peer's application reads no more.
+            // The peer's application reads no more data.
             self.done_at.get_or_insert(now);
             self.close(now);
         }

@@ -1,4 +1,4 @@
-//! A server under attack, at stated times: state, answers, work and signs of life.
+//! A server under attack, in virtual time: state, answers, work and signs of life.
 
 use narrows_dccp::{Opt, options};
 use narrows_host::buckets::{BUCKETS, Buckets, Hasher};
@@ -80,7 +80,7 @@ fn server_cookie_returned_after_the_end_opens_nothing() {
         test.deliver(SECOND * 2, &ack);
         assert_eq!(code(&test.answers(SECOND * 2).await), ResetCode::NoConnection as u8);
         assert_eq!(test.server.counts().1, 0, "the old cookie opened a connection");
-        // From another address it was never valid.
+        // From another DCCP port the cookie was never valid.
         let (mut forged, body) = udp::open(&ack).unwrap();
         forged.source += 1;
         let mut bytes = Vec::new();
@@ -90,8 +90,8 @@ fn server_cookie_returned_after_the_end_opens_nothing() {
     });
 }
 
-/// An address that has not proved itself gets at most three times the bytes it sent, and few answers at once,
-/// with and without cookies.
+/// An address that has not proved itself gets at most three times the bytes it sent, and few answers in a burst, with
+/// and without cookies.
 #[test]
 fn server_unproven_address_gets_little() {
     for under_load in [false, true] {
@@ -161,13 +161,13 @@ fn buckets_refill_and_are_separate() {
     assert_eq!(taken(SECOND * 2, first), ANSWERS_PER_SECOND);
     // Two addresses share a bucket in one of 4096 cases.
     assert!([ANSWER_BURST, 0].contains(&taken(SECOND * 2, second)));
-    // The addresses of one prefix are one address.
+    // The addresses of one prefix share an allowance.
     let [one, other] = ["2001:db8::1", "2001:db8::ffff"].map(|text| text.parse().unwrap());
     assert_eq!(taken(SECOND * 90, one) + taken(SECOND * 90, other), ANSWER_BURST);
     assert_eq!(size_of::<Nanos>() * BUCKETS, 32 << 10);
 }
 
-/// Ended connections are remembered up to a limit, and those that expire first go first.
+/// Ended connections are remembered up to a limit, and those that expire first are dropped first.
 #[test]
 fn timewait_beyond_limit_forgets_oldest() {
     let mut timewait = TimeWait::new(Hasher::new().expect("random numbers"));
@@ -178,7 +178,7 @@ fn timewait_beyond_limit_forgets_oldest() {
     assert_eq!(timewait.len(), LIMIT);
     print_row("DCCP server: ended connections", LIMIT + 100, &format!("{LIMIT} remembered"));
     assert!(!timewait.contains(&flow(99)) && timewait.contains(&flow(100)));
-    // A later end of the same connection replaces the earlier.
+    // A later end of the same connection replaces the earlier end.
     timewait.insert(&flow(100), SECOND * 9);
     assert_eq!((timewait.len(), timewait.deadline()), (LIMIT, SECOND + Nanos::from_nanos(101)));
     timewait.expire(SECOND * 2);
@@ -193,7 +193,7 @@ fn timewait_beyond_limit_forgets_oldest() {
 fn server_reset_connections_leave_compact_records() {
     with_server(&settings(), async |mut test| {
         for n in 0..200 {
-            // Each from an address of its own, so that no limit of answers applies.
+            // Each connection comes from a different address, so that no limit of answers applies.
             let at = SECOND * (n + 1);
             let mut client = test.connect(at, 50_000 + n as u16).await;
             client.abort(at, ResetCode::Aborted);
@@ -300,14 +300,15 @@ fn server_repeated_request_gets_few_answers() {
     });
 }
 
-/// Resets without a connection count towards the answers of their address, not only towards those of all.
+/// Resets without a connection count towards the answer limit of their address, not only towards the limit of all
+/// addresses.
 #[test]
 fn server_resets_count_towards_the_answers_of_their_address() {
     with_server(&settings(), async |mut test| {
         let packet = packet(Kind::Ack, |header| (header.source, header.ack) = (50_000, Some(1)), &[], &[]);
         let mut answers = 0;
         for n in 0..500 {
-            // Five seconds, as often as all addresses together may get one.
+            // For five seconds, packets arrive at the interval at which all addresses together may get a Reset.
             let at = SECOND + crate::admission::REFUSAL_INTERVAL * n;
             test.deliver(at, &packet);
             answers += test.answers(at).await.len() as u64;

@@ -20,7 +20,7 @@ enum Server {
     DropsData,
     /// Acknowledges all data, but never closes.
     NeverCloses,
-    /// Stops listening: its application takes no data.
+    /// Stops listening: its application accepts no data.
     DoesNotListen,
 }
 
@@ -75,7 +75,7 @@ fn serve(kind: Server, socket: &StdSocket, over: &AtomicBool) {
     }
 }
 
-/// Sends to such a server: the result and the time it took.
+/// Sends to such a server. Returns the result and the time taken.
 fn send_to(kind: Server, duration: Option<Duration>) -> (Result<Report, LiveError>, Duration) {
     let socket = StdSocket::bind("127.0.0.1:0").expect("a free port");
     let settings = Settings {
@@ -106,7 +106,7 @@ fn send_to(kind: Server, duration: Option<Duration>) -> (Result<Report, LiveErro
     })
 }
 
-/// A sender ends within its timeout, and its duration, whatever the peer answers.
+/// A sender ends within its timeout and its duration, whatever the peer answers.
 #[test]
 #[ignore = "real time: `make test`"]
 fn sender_ends_whatever_the_peer_does() {
@@ -122,7 +122,7 @@ fn sender_ends_whatever_the_peer_does() {
         let (result, took) = send_to(kind, duration);
         let Err(error) = result else { panic!("{kind:?}: no error") };
         assert!(matches!(error, LiveError::Stalled(..) | LiveError::PeerGone(..)), "{kind:?}: {error}");
-        // The timeout, the duration and the wait for the last reports, and slack for a busy machine.
+        // The bound covers the timeout, the duration, the wait for the last reports, and slack for a busy machine.
         assert!(took < Duration::from_secs(15), "{kind:?}: {took:?}");
         if kind == Server::ConfirmsNothing {
             let LiveError::Stalled(_, _, report) = error else { panic!("{error}") };

@@ -1,8 +1,8 @@
 //! Servers under load on real sockets of the loopback interface, bounded in time.
 //!
-//! `NARROWS_REDTEAM=N` makes each N times as long; `-- --nocapture` shows the table. Absolute speeds depend on the
-//! machine, so speeds are compared within one run. The long form, which runs alone, has the bounds of a machine that
-//! does nothing else; the short form runs beside other tests.
+//! `NARROWS_REDTEAM=N` makes each test N times as long; `-- --nocapture` shows the table. Absolute speeds depend on the
+//! machine, so speeds are compared within one run. The long form runs alone, so its bounds assume an otherwise idle
+//! machine; the short form runs beside other tests.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -28,7 +28,7 @@ fn is_long() -> bool {
 struct Watch {
     over: AtomicBool,
     ended: AtomicU64,
-    /// Processor time of the thread that asks whether to stop, in nanoseconds.
+    /// Processor time of the thread that polls for a stop request, in nanoseconds.
     cpu: AtomicU64,
 }
 
@@ -77,7 +77,7 @@ fn beside_server<T>(settings: &Settings, work: impl FnOnce(SocketAddr, &Watch) -
     })
 }
 
-/// Sends as fast as possible for a time: the report, and the time until the connection was open.
+/// Sends as fast as possible for `duration`. Returns the report, and the time until the connection was open.
 fn transfer(to: SocketAddr, duration: Duration) -> Result<(Report, Duration), LiveError> {
     let settings = Settings { address: to, duration: Some(duration), ..settings() };
     let begin = Instant::now();
@@ -86,11 +86,11 @@ fn transfer(to: SocketAddr, duration: Duration) -> Result<(Report, Duration), Li
     Ok((report, opened))
 }
 
-/// Sockets of a flood, each with an address and a UDP port of its own.
+/// Sockets of a flood, each with a different address and UDP port.
 const SOURCES: usize = 256;
 
 /// Sends Requests that it never completes, `rate` per second, each from another address, UDP port and DCCP port than
-/// the one before; every sixteenth from an address that was not used before. Returns their number.
+/// the Request before; every sixteenth from an address that was not used before. Returns their number.
 fn flood(to: SocketAddr, rate: u64, over: &AtomicBool, seed: u64) -> u64 {
     let mut random = Random::stream(seed, "flood", 0);
     let mut socket = || {
@@ -204,11 +204,11 @@ fn open_idle(to: SocketAddr, count: u32) -> Vec<StdSocket> {
     sockets
 }
 
-/// Bytes that ten senders together bring to the server: per second of its processor time, which other programs and
-/// tests do not change much, and per second.
+/// Rates at which the server receives from ten senders together: bytes per second of its processor time, which other
+/// programs and tests change little, and bytes per second.
 fn ten_senders(to: SocketAddr, time: Duration, watch: &Watch) -> [f64; 2] {
     let spent = || {
-        thread::sleep(crate::TICK * 2); // the server asks whether to stop
+        thread::sleep(crate::TICK * 2); // the server polls for a stop request
         watch.cpu.load(Ordering::Relaxed) as f64 * 1e-9
     };
     let (before, begin) = (spent(), Instant::now());
@@ -223,8 +223,9 @@ fn ten_senders(to: SocketAddr, time: Duration, watch: &Watch) -> [f64; 2] {
     [bytes / (spent() - before), bytes / seconds]
 }
 
-/// Beside 1 000 idle connections, the server receives at least four fifths of the bytes of ten busy ones in the same
-/// processor time, in the median of pairs; and in the same time in the long form, half of them in the short one.
+/// Beside 1 000 idle connections, the server receives from ten busy connections at least four fifths of the bytes per
+/// processor time that it receives without idle connections, in the median of pairs. Per second it receives at least
+/// four fifths in the long form, half in the short form.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "real time: `make test-long`"]
@@ -253,7 +254,7 @@ fn long_server_idle_connections_keep_throughput() {
     assert!(share >= 0.8, "shares of the bytes per processor time without idle connections: {shares:?}");
     let least = if is_long() { 0.8 } else { 0.5 };
     assert!(speed >= least, "shares of the throughput without idle connections: {speeds:?}");
-    // The first server's connections: later ones use memory that earlier ones returned.
+    // Only the first server counts: later servers reuse memory that earlier servers freed.
     assert!(each < 10_000.0, "{each} bytes for each idle connection");
     let result = format!(
         "{speed:.2} of the throughput without them, {share:.2} of the bytes per processor time, {each:.0} bytes each"
@@ -261,7 +262,7 @@ fn long_server_idle_connections_keep_throughput() {
     print_row("idle connections beside 10 busy ones", IDLE, &result);
 }
 
-/// Hostile datagrams over a real socket end neither the server nor a connection, and leave no memory.
+/// Hostile datagrams over a real socket end neither the server nor a connection, and leave no memory allocated.
 #[cfg(target_os = "linux")]
 #[test]
 #[ignore = "real time: `make test`"]
@@ -278,7 +279,7 @@ fn server_survives_hostile_datagrams() {
             if n == count / 4 {
                 before = resident();
             }
-            // Bytes without sense, or a header with random fields, options and data, perhaps cut.
+            // Random bytes, or a header with random fields, options and data, perhaps truncated.
             let mut packet = Vec::new();
             let size = random.below(80) as usize;
             let noise: Vec<u8> = (0..size).map(|_| random.bits() as u8).collect();

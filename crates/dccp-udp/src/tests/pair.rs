@@ -201,7 +201,7 @@ fn session_ports_and_initial_numbers_are_random() {
     .expect("no error");
 }
 
-/// Once the system has refused a batch, packets leave one by one, in this batch and later.
+/// Once the system has refused a batch, packets leave one by one, in this batch and in later batches.
 #[test]
 fn port_refused_batch_is_sent_packet_by_packet() {
     block_on(async {
@@ -247,12 +247,12 @@ fn session_largest_datagram_follows_interface_mtu() {
     .expect("no error");
 }
 
-/// With `once`, a lone Request keeps no client out, and the first completed handshake is served.
+/// With `once`, a lone Request blocks no client, and the first completed handshake is served.
 #[test]
 fn server_once_serves_first_completed_handshake() {
     let settings = Settings { once: true, connections: 3, ..settings() };
     with_server(&settings, async |mut server| {
-        // One client sends a Request and falls silent; another got its answer but is slow.
+        // One client sends a Request and falls silent; another received its answer but is slow.
         let mut lone = server.client(50_001);
         assert_eq!(header(&server.exchange(SECOND, &mut lone).await).kind, Kind::Response);
         let mut slow = server.client(50_002);
@@ -261,7 +261,7 @@ fn server_once_serves_first_completed_handshake() {
         let mut client = server.client(50_003);
         let answer = server.exchange(SECOND, &mut client).await;
         client.on_packet(SECOND, &answer[0], 0);
-        // Incomplete handshakes beyond `connections` keep nobody out.
+        // Incomplete handshakes beyond `connections` block no client.
         let mut fourth = server.client(50_004);
         assert_eq!(header(&server.exchange(SECOND, &mut fourth).await).kind, Kind::Response);
         let answers = server.exchange(SECOND, &mut client).await;
@@ -289,7 +289,7 @@ fn server_once_serves_first_completed_handshake() {
     });
 }
 
-/// Takes all packets at a socket; waits for the first ones briefly, because there may be none.
+/// Takes all packets at a socket; waits for the first packets briefly, because there may be none.
 async fn receive_available(port: &mut Port) -> Vec<Vec<u8>> {
     let (mut alarm, mut found) = (Alarm::new().expect("a timer"), Vec::new());
     while alarm.wait(&port.socket, Duration::from_millis(2)).await.expect("an open socket") {
@@ -298,8 +298,8 @@ async fn receive_available(port: &mut Port) -> Vec<Vec<u8>> {
     found
 }
 
-/// A sender that has sent all waits before its Close for the report of a datagram that counts as lost and may arrive
-/// late.
+/// A sender that has sent all data waits before its Close for the report of a datagram that counts as lost but may
+/// arrive late.
 #[test]
 fn session_waits_for_late_arrivals_before_close() {
     let ms = Nanos::from_millis;
@@ -328,8 +328,8 @@ fn session_waits_for_late_arrivals_before_close() {
                 deliver(&mut pair.session, now, &bytes);
             }
         }
-        // The loss is known by 200 ms, when the source ends. 100 ms are for a late arrival, and no round trip takes
-        // time.
+        // The loss is known by 200 ms, when the source ends. The sender waits 100 ms more for a late arrival; the four
+        // round trips take no time.
         let closed_at = closed_at.expect("a Close");
         assert!((SECOND + ms(250)..=SECOND + ms(310)).contains(&closed_at), "{closed_at:?}");
         Ok(())

@@ -17,7 +17,7 @@ fn source_file_is_cut_into_datagrams() {
     assert_eq!((source.datagrams, source.is_done()), (3, true));
 }
 
-/// A report counts from the connection and has no delay without datagrams.
+/// A report measures time from the opening of the connection, and has no delay without datagrams.
 #[test]
 fn report_without_datagrams_has_no_delay() {
     let connection = Connection::new(&Config::default(), Random::stream(1, "dccp", 0), Nanos::ZERO);

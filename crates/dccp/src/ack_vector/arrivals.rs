@@ -96,7 +96,7 @@ impl AckVector {
         self.dropped
     }
 
-    /// Records the arrival of a packet. Every packet must be recorded, of any type.
+    /// Records the arrival of a packet. Packets of every type must be recorded.
     pub fn record(&mut self, seq: Seq, mark: Mark) -> Recorded {
         let state = match mark {
             Mark::Received => PacketState::Received,
@@ -157,7 +157,7 @@ impl AckVector {
         if PacketState::of(self.runs[index]) != Some(PacketState::Missing) {
             return Recorded::Duplicate;
         }
-        // Vectors that reported it missing no longer match.
+        // Vectors that reported this packet missing no longer match the current state.
         for sent in self.sent.iter_mut().rev() {
             if seq.after(sent.upto) {
                 break;
@@ -168,7 +168,7 @@ impl AckVector {
         Recorded::New
     }
 
-    /// Sets the state of the packet `offset` behind the newest one of the missing run at `index`.
+    /// Sets the state of the packet `offset` numbers before the newest packet of the missing run at `index`.
     fn split(&mut self, index: usize, offset: u64, state: PacketState) {
         let run = count(self.runs[index]);
         let (newer, older) = (offset, run - offset - 1);
@@ -181,7 +181,7 @@ impl AckVector {
             self.runs.drain(index..index + 2);
             return;
         }
-        // The packet joins a neighbouring run or becomes a run of its own.
+        // The packet joins a neighbouring run or becomes a new run.
         if joins_newer || joins_older {
             let neighbour = if joins_newer { index - 1 } else { index + 1 };
             self.runs[neighbour] += 1;

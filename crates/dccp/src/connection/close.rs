@@ -98,7 +98,7 @@ impl Connection {
         self.half.records = super::records::Records::default();
         self.half.pacing_blocked = false;
         self.reception.end();
-        // The last sequence numbers stay, so that late packets cannot be confused with new ones.
+        // The last sequence numbers are kept, so that late packets cannot be confused with new packets.
     }
 
     /// Retransmits Close or CloseReq, aborts, or leaves TIMEWAIT.

@@ -29,7 +29,7 @@ pub struct Config {
     pub role: Role,
     /// Local DCCP port.
     pub local_port: u16,
-    /// Peer DCCP port; a server with 0 learns it from the Request.
+    /// Peer DCCP port; a server with port 0 takes the port from the Request.
     pub remote_port: u16,
     /// Service code requested or offered.
     pub service: u32,
@@ -59,9 +59,9 @@ pub struct Config {
     pub deliver: bool,
     /// Adds a Data Checksum to data and requires the peer to check it (RFC 4340 section 9.3).
     pub data_checksum: bool,
-    /// Most packets in an Ack Vector.
+    /// Maximum number of packets in an Ack Vector.
     pub ack_vector_limit: usize,
-    /// Most sent packets remembered.
+    /// Maximum number of sent packets remembered.
     pub outstanding: usize,
     /// Longest acknowledgement delay (RFC 4340 section 11.3: 0.2 s).
     pub ack_delay: Nanos,
@@ -70,11 +70,11 @@ pub struct Config {
     pub msl: Nanos,
     /// Time limit of the Request (RFC 4340 section 8.1.1 suggests 3 min).
     pub request_limit: Nanos,
-    /// A closing server sends CloseReq, so the client holds TIMEWAIT; otherwise it sends Close.
+    /// Whether a server closes with CloseReq, so that the client holds TIMEWAIT, instead of Close.
     pub close_request: bool,
     /// Initial sequence number; random if `None`.
     pub first_number: Option<u64>,
-    /// Initial window in full datagrams (RFC 4341 section 5: RFC 3390, at most 4).
+    /// Initial window in full datagrams (RFC 4341 section 5 refers to RFC 3390: at most 4).
     pub initial_window: u32,
 }
 

@@ -1,20 +1,19 @@
-//! Init Cookies (RFC 4340 section 8.1.4): a server under load answers Requests and keeps no state. The client
-//! returns the cookie until the connection is open, and the server rebuilds the connection from it.
-//! It replays the Request whose feature options the cookie holds, so a rebuilt connection equals one that kept its state.
+//! Init Cookies (RFC 4340 section 8.1.4): a server under load answers Requests and keeps no state. The client returns
+//! the cookie until the connection is open, and the server rebuilds the connection from it. The server replays the
+//! Request whose feature options the cookie holds, so a rebuilt connection equals a connection whose state was kept.
 //!
 //! ```text
 //!  epoch (1) | sequence number of the Request (6) | MAC (8) | feature options of the Request
 //! ```
 //!
-//! The MAC (SipHash-2-4 under a secret key) covers the epoch, addresses and ports of both ends, the service
-//! code, the sequence number, and the feature options. Requests with equal options have equal outcomes, so the
-//! options stand for the negotiated values. The server's initial sequence number is another MAC over the same
-//! addresses: the packet that returns the cookie must acknowledge it, which proves that the peer received the
-//! Response.
+//! The MAC (SipHash-2-4 under a secret key) covers the epoch, addresses and ports of both endpoints, the service code,
+//! the sequence number, and the feature options. Requests with equal options have equal outcomes, so the options stand
+//! for the negotiated values. The server's initial sequence number is another MAC over the same addresses: the packet
+//! that returns the cookie must acknowledge it, which proves that the peer received the Response.
 //!
-//! A key serves for [`CookieKeys::INTERVAL`] and is accepted for another interval. The epoch names the key, and
-//! is the coarse time. A returned cookie opens the same connection until its key expires: the caller refuses
-//! the addresses of a connection that ended for [`CookieKeys::LIFETIME`].
+//! A key serves for [`CookieKeys::INTERVAL`] and is accepted for another interval. The epoch identifies the key and is
+//! a coarse timestamp. A returned cookie opens the same connection until its key expires: the caller must refuse the
+//! addresses of an ended connection for [`CookieKeys::LIFETIME`].
 
 use core::hash::Hasher as _;
 use core::net::{IpAddr, SocketAddr};
@@ -31,7 +30,7 @@ use crate::wire::{Body, Header, Kind, MAX_VALUE, Opt, options};
 /// Bytes of a secret key.
 pub const KEY: usize = 16;
 
-/// Most bytes sent per byte received before the peer has proved its address.
+/// Maximum number of bytes sent per byte received, before the peer has proved its address.
 pub const AMPLIFICATION: usize = 3;
 
 /// Bytes of a cookie before the feature options.
@@ -41,7 +40,7 @@ const FIXED: usize = 1 + 6 + 8;
 const INITIAL_NUMBER: u8 = 0;
 const COOKIE: u8 = 1;
 
-/// UDP addresses of both ends of a packet.
+/// UDP addresses of both endpoints of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
     /// The peer's address.
@@ -143,7 +142,7 @@ impl CookieKeys {
         let Some((epoch, key)) = known.filter(valid_until).find(of_epoch) else { return Returned::Bad };
         let number = |bytes: &[u8]| bytes.iter().fold(0, |sum: u64, &byte| sum << 8 | u64::from(byte));
         let tuple = Tuple { epoch, ends, header, request: Seq::new(number(&fixed[1..7])) };
-        // The result of the comparison is all that an attacker can time.
+        // The comparison takes constant time, so timing reveals only its result.
         let expected = tuple.mac(&key, COOKIE, config.service, features);
         if (expected ^ number(&fixed[7..])) != 0 || header.ack != Some(tuple.initial_number(&key).get()) {
             return Returned::Bad;
@@ -151,7 +150,7 @@ impl CookieKeys {
         let body = Body { options: features, data: &[] };
         let mut connection = Connection::of_request(config, now, &tuple, &key, &body);
         connection.random = random;
-        // The Response left earlier, from another connection.
+        // The Response was sent before, without state; discard this one.
         if connection.poll_transmit(now, &mut Vec::new()).is_none() || connection.state != State::Respond {
             return Returned::Bad;
         }
@@ -216,7 +215,7 @@ impl Connection {
         connection
     }
 
-    /// Drops what would measure a round-trip time from the departure of the handshake's packets.
+    /// Forgets the send times of the handshake packets, which are not those of the Response that the peer received.
     fn forget_handshake(&mut self) {
         self.handshake.clear();
         self.half.records.drop_settled(u64::MAX);

@@ -153,7 +153,7 @@ impl Half {
         }
     }
 
-    /// Marks the packets that an acknowledgement reports as received as delivered.
+    /// Marks packets as delivered that an acknowledgement reports as received.
     fn deliver(
         &mut self,
         now: Nanos,

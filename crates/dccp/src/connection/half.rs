@@ -41,10 +41,10 @@ pub(super) struct Half {
     /// No more data is accepted.
     pub(super) ended: bool,
     pub(super) records: Records,
-    /// Payload that arrived after its records were dropped. The scheme does not learn of it.
+    /// Payload that arrived after its records were dropped. It is not reported to the scheme.
     pub(super) forgotten_bytes: Bytes,
     pub(super) rtt: Rtt,
-    /// CCID 2: packet from which the next round-trip sample counts.
+    /// CCID 2: packet from which on the next round-trip sample updates the smoothed time.
     pub(super) sampled_until: u64,
     pub(super) pacer: Pacer,
     /// The pacer delays a packet.
@@ -61,11 +61,12 @@ pub(super) struct Half {
     /// Payload sent so far.
     pub(super) offset: u64,
     pub(super) phase: Phase,
-    /// Recovery ends when a packet from this number on is acknowledged; losses before it belong to it.
+    /// Recovery ends when a packet from this number on is acknowledged; losses of earlier packets belong to the same
+    /// recovery.
     pub(super) recovery_point: u64,
     pub(super) episode: Episode,
-    /// Records of lost packets from the first number on are kept, because they may arrive late; the next two
-    /// bounds follow a round trip apart.
+    /// Records of lost packets from the first number on are kept, because the packets may arrive late. The other two
+    /// numbers become the first after one and two round trips.
     pub(super) keep: [u64; 3],
     /// Non-data packets since the last data packet.
     pub(super) ndp: u64,
@@ -84,8 +85,8 @@ pub(super) struct Half {
     pub(super) ratio: AckRatio,
     /// CCID 3: window counter and time of its last change.
     pub(super) counter: (u8, Nanos),
-    /// Bound on window and rate while the receiver is overloaded, until a packet from this number on is
-    /// acknowledged.
+    /// A packet number, and the bounds on window and rate while the receiver is overloaded, in force until a packet
+    /// from this number on is acknowledged.
     pub(super) cap: Option<(u64, Bytes, Rate)>,
     /// CCID 3: receive-buffer drops and Slow Receiver since the last report to the scheme.
     pub(super) unreported_drops: u64,

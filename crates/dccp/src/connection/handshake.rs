@@ -21,7 +21,7 @@ impl Connection {
         self.backoff = Backoff::start(now, REQUEST_INTERVAL, self.config.request_limit);
     }
 
-    /// Step 3: a packet reaches a listening server. A Request for its service code opens the connection.
+    /// Step 3: a packet reaches a listening server. A Request for the server's service code opens the connection.
     pub(super) fn accept_request(&mut self, now: Nanos, header: &Header) -> Option<Numbers> {
         if header.kind != Kind::Request {
             self.refuse(now, header, ResetCode::NoConnection);
@@ -88,8 +88,8 @@ impl Connection {
         self.cookies = Vec::new();
     }
 
-    /// The reply to a Request or Response yields the first round-trip sample. Retransmissions have numbers of
-    /// their own, so the sample is unambiguous.
+    /// The reply to a Request or Response yields the first round-trip sample. Every retransmission has a new number, so
+    /// the sample is unambiguous.
     fn measure_handshake(&mut self, now: Nanos, Numbers { ack, .. }: Numbers) {
         let Some(&(_, sent_at)) = self.handshake.iter().find(|(seq, _)| Some(*seq) == ack) else { return };
         self.handshake.clear();
@@ -101,7 +101,7 @@ impl Connection {
     /// Retransmits or aborts the handshake.
     pub(super) fn on_handshake_timer(&mut self, now: Nanos) {
         if now >= self.backoff.until {
-            // An endpoint in RESPOND never expected an answer.
+            // An endpoint in RESPOND reports no lost peer: the application has seen no connection yet.
             self.gone |= self.state != State::Respond;
             self.abort(now, ResetCode::Aborted);
         } else if now >= self.backoff.at {

@@ -63,13 +63,13 @@ mod tests {
         assert!(times.report(ms(600), ms(500), ms(100)));
     }
 
-    /// One time after the latest report is kept beside one before it.
+    /// One time before the latest report and one time after it are kept.
     #[test]
     fn not_limited_time_after_report_is_kept() {
         let mut times = NotLimited::default();
         assert!(times.report(ms(200), ms(100), ms(100)));
         for now in 110..300 {
-            times.note(ms(now)); // 110 first; 201 is the first after the report
+            times.note(ms(now)); // 110 is kept first; 201 is the first time after the report
         }
         assert!(!times.report(ms(300), ms(200), ms(100)));
         assert!(!times.report(ms(400), ms(300), ms(100)));

@@ -19,7 +19,8 @@ impl Connection {
         features.request(now, feature::CCID, Side::Local, &ccids, mandatory);
         features.set_preferences(feature::CCID, Side::Remote, &config.accept);
         if !config.accept.contains(&Ccid::TcpLike.number()) {
-            // Connections start with CCID 2. An endpoint that rejects it must say so at once (section 10).
+            // Connections start with CCID 2. An endpoint that rejects CCID 2 must open the negotiation immediately
+            // (section 10).
             features.request(now, feature::CCID, Side::Remote, &config.accept, true);
         }
         for (number, values) in [

@@ -41,7 +41,7 @@ impl ReceivedOptions {
     }
 }
 
-/// Most bytes of Init Cookies returned; replies to unproven packets then stay within their limit.
+/// Maximum number of bytes of Init Cookies returned; replies to unproven packets then stay within their limit.
 const MAX_COOKIES: usize = REPLY_LIMIT - 28;
 
 /// Reset code and data for an option that ends the connection.

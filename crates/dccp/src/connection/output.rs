@@ -18,8 +18,8 @@ const MAX_HANDSHAKE_PACKETS: usize = 16;
 const MAX_SHORT_WINDOW: u64 = 1 << 22;
 
 impl Connection {
-    /// Appends the next packet to `out`, if one may leave now. Call it until it returns `None` after every
-    /// call that changes the connection.
+    /// Appends the next packet to `out`, if one may leave now. Call this until it returns `None` after every call that
+    /// changes the connection.
     pub fn poll_transmit(&mut self, now: Nanos, out: &mut Vec<u8>) -> Option<Sent> {
         if self.pending.any()
             && let Some(sent) = self.poll_pending(now, out)
@@ -45,7 +45,8 @@ impl Connection {
     fn poll_pending(&mut self, now: Nanos, out: &mut Vec<u8>) -> Option<Sent> {
         if let Some(mut header) = self.pending.refusal.take() {
             if self.state == State::Request {
-                // One endpoint of these numbers is known: the example of section 7.5.6.
+                // In REQUEST this endpoint's sequence numbers are known, so the Reset uses them, as in the example of
+                // section 7.5.6.
                 header.seq = self.gss.add(1).get();
                 self.note_sent(now, 0);
             }
@@ -76,7 +77,7 @@ impl Connection {
         if std::mem::take(&mut pending.close) {
             return Some(self.send_bare(now, Kind::Close, self.gsr, none, out));
         }
-        // If data can leave, the acknowledgement rides on it.
+        // If a data packet can leave, it carries the acknowledgement.
         if std::mem::take(&mut pending.ack) && self.state.is_open() {
             self.reception.report_now();
             if self.may_send_data(now).is_none() {
@@ -86,7 +87,7 @@ impl Connection {
         None
     }
 
-    /// Sends a packet without options of its own.
+    /// Sends a packet without feedback or feature options.
     fn send_bare(&mut self, now: Nanos, kind: Kind, ack: Seq, reset: (ResetCode, [u8; 3]), out: &mut Vec<u8>) -> Sent {
         let mut header = self.header(kind, ack);
         header.reset = (reset.0 as u8, reset.1);
@@ -150,7 +151,7 @@ impl Connection {
         if self.must_send_slow_receiver() {
             Opt::SlowReceiver.write(&mut options);
         }
-        // Data packets reserve their space for data; a long vector travels alone.
+        // Data packets reserve their space for data; a long vector is sent in an Ack.
         let room = if data.is_empty() { header.room() - 3 } else { 128 };
         let vector = self.features.value(feature::SEND_ACK_VECTOR, Side::Local) == 1;
         let event_rate = self.features.value(feature::SEND_LOSS_EVENT_RATE, Side::Local) == 1;
@@ -237,7 +238,7 @@ impl Connection {
         }
     }
 
-    /// Drops the oldest half of a full record ring; its unacknowledged packets are lost.
+    /// Drops the oldest half of a full record ring; unacknowledged packets in this half are declared lost.
     #[inline]
     fn evict_records(&mut self, now: Nanos) {
         let records = &self.half.records;
@@ -248,7 +249,7 @@ impl Connection {
         }
     }
 
-    /// First interval of retransmissions after two round trips.
+    /// First interval of retransmissions that begin after two round trips, within the bounds of the timeout.
     pub(super) fn two_round_trips(&self) -> Nanos {
         (self.half.rtt.or_default() * 2).clamp(rtt::GRANULARITY, rtt::LONGEST)
     }

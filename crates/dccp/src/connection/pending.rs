@@ -1,4 +1,4 @@
-//! Packets to send at once, and the rate limit of replies.
+//! Packets to send immediately, and the rate limit of replies.
 
 use narrows_cc::Nanos;
 
@@ -12,7 +12,7 @@ pub const REPLY_LIMIT: usize = 384;
 /// Least interval between replies to invalid packets: eight per second (RFC 4340 section 7.5.4).
 const REPLY_INTERVAL: Nanos = Nanos::from_millis(125);
 
-/// Packets to send at once.
+/// Packets to send immediately.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub(super) struct Pending {
     pub(super) request: bool,

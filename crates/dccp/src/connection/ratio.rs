@@ -14,10 +14,10 @@
 
 use crate::seq::Seq;
 
-/// Most missing numbers remembered.
+/// Maximum number of missing numbers remembered.
 const MAX_MISSING: usize = 8;
 
-/// Number of later packets that declare one lost (RFC 4341 section 5: NUMDUPACK).
+/// Number of later packets that declare a packet lost (RFC 4341 section 5: NUMDUPACK).
 const NUMDUPACK: u8 = 3;
 
 /// Losses among the acknowledgements of sent data.
@@ -58,13 +58,13 @@ impl AckRatio {
         for back in 1..ahead.min(MAX_MISSING as i64 + 1) {
             match self.missing.iter_mut().find(|slot| slot.is_none()) {
                 Some(slot) => *slot = Some((seq.add(-back), 1)),
-                // More missing numbers than slots: some are lost.
+                // More numbers are missing than slots exist: some packets are lost.
                 None => self.lost = true,
             }
         }
     }
 
-    /// Returns whether the window has ended, with a packet beyond it in `known`; the next one ends at `end`.
+    /// Returns whether the window has ended: `known` is beyond its end. The next window then ends at `end`.
     pub(super) fn ends_window(&mut self, known: u64, end: u64) -> bool {
         let ended = known > self.window_end;
         if ended {
@@ -73,7 +73,7 @@ impl AckRatio {
         ended
     }
 
-    /// Ends a window of `cwnd` packets and returns the ratio after `ratio`.
+    /// Ends a window of `cwnd` packets and returns the ratio that follows `ratio`.
     pub(super) fn next_ratio(&mut self, ratio: u64, cwnd: u64) -> u64 {
         let mut next = ratio;
         self.clean += 1;

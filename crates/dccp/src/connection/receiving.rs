@@ -16,7 +16,7 @@ const MIN_ELAPSED: Nanos = Nanos::from_millis(1);
 /// Longest Ack Vector on a data packet, in bytes.
 pub(super) const MAX_PIGGYBACK: usize = 64;
 
-/// Most dropped packets remembered.
+/// Maximum number of dropped packets remembered.
 const MAX_DROPS: usize = 1 << 10;
 
 /// A valid packet, reduced to what feedback needs.
@@ -128,8 +128,8 @@ impl Reception {
         }
         self.active = true;
         if self.tfrc.is_some() {
-            // Reports follow the schedule of CCID 3, and after the last data there is none. The sender must learn
-            // that a packet which counts as lost has arrived.
+            // CCID 3 schedules no report after the last data. A late packet, which counts as lost, therefore makes a
+            // report due.
             self.due |= ahead < 0;
             return recorded;
         }
@@ -141,7 +141,7 @@ impl Reception {
         if marked {
             self.marked_at = Some(now);
         }
-        // Gaps and packets that fill gaps are acknowledged at once.
+        // Gaps and packets that fill gaps are acknowledged immediately.
         self.due |= self.unreported >= ratio.max(1) || ahead != 1 || marked;
         recorded
     }

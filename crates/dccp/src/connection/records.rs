@@ -42,7 +42,7 @@ impl Record {
     }
 }
 
-/// Most lost packets remembered after their records.
+/// Maximum number of lost packets remembered after their records are dropped.
 const MAX_FORGOTTEN: usize = 1 << 14;
 
 /// A lost packet whose record was dropped.
@@ -70,7 +70,7 @@ pub(super) struct Records {
     lost_until: u64,
     /// Lost packets below `first`, ascending: the receiver may still report one as received, however late.
     forgotten: VecDeque<Forgotten>,
-    /// Dropped records of packets declared lost that no report covered.
+    /// Number of dropped records of packets that were declared lost and that no report covered.
     unreported: u64,
 }
 
@@ -174,7 +174,7 @@ impl Records {
         *known = greatest;
     }
 
-    /// Takes the packets of a report that arrived after their records were dropped: their number and payload.
+    /// Takes the forgotten packets that a report lists as received. Returns their number and payload.
     pub(super) fn take_forgotten(&mut self, ranges: impl Iterator<Item = (u64, u64, State)>) -> Option<(u64, Bytes)> {
         let (oldest, newest) = (self.forgotten.front()?.number, self.forgotten.back()?.number);
         let mut found: Option<(u64, Bytes)> = None;
@@ -198,14 +198,15 @@ impl Records {
         found
     }
 
-    /// Packets declared lost after a timeout that no report has covered.
+    /// Number of packets that a timeout declared lost and no report has covered.
     pub(super) fn unreported_losses(&self) -> u64 {
         let from = (self.known.max(self.first) - self.first) as usize;
         let lost = |record: &&Record| record.fate == Fate::Lost && record.bytes > 0;
         self.unreported + self.ring.iter().skip(from).filter(lost).count() as u64
     }
 
-    /// Declares the oldest undeclared packet lost that three later packets have overtaken, and returns it.
+    /// Declares lost the oldest packet that three later packets have overtaken and that was not declared before;
+    /// returns it.
     pub(super) fn next_lost(&mut self) -> Option<(u64, Record)> {
         let i = self.gaps.partition_point(|&gap| gap < self.lost_until);
         let &gap = self.gaps.get(i)?;

@@ -14,7 +14,7 @@ const MAX_COUNTER_STEP: u64 = 5;
 /// Sequence Window in packets per round trip (RFC 4340 section 7.5.2).
 const SEQUENCE_WINDOW_RTTS: u64 = 5;
 
-/// Time whose data may leave back to back at the pacing rate, at least two packets and at most 64 KiB.
+/// The data of this time at the pacing rate may leave back to back: at least two packets and at most 64 KiB.
 const BURST: Nanos = Nanos::from_millis(1);
 const MAX_BURST: Bytes = Bytes::new(65_536);
 
@@ -138,7 +138,7 @@ impl Connection {
             // one round trip (RFC 5348 section 4.6).
             let late = if half.pacing_late { now - half.pacer.next() } else { Nanos::ZERO };
             let credit = bytes + rate.over(late.min(half.rtt.srtt));
-            // Schemes that leave the burst to the transport get what Linux gives TCP (`tcp_tso_autosize`).
+            // Schemes that leave the burst to the transport get the burst that Linux gives TCP (`tcp_tso_autosize`).
             let burst = match control.burst {
                 Bytes::MAX => rate.over(BURST).min(MAX_BURST).max(bytes * 2),
                 burst => burst,
@@ -173,14 +173,15 @@ impl Connection {
         }
     }
 
-    /// Marks an idle application as the limit before new data is queued.
+    /// Marks samples as application-limited, before new data ends an idle time.
     pub(super) fn note_idle_end(&mut self, _now: Nanos) {
         if self.state.is_open() {
             self.half.check_app_limited();
         }
     }
 
-    /// Widens the Sequence Window with a fully used congestion window, which it would otherwise limit.
+    /// Widens the Sequence Window while the congestion window is fully used, so that it does not limit the congestion
+    /// window.
     pub(super) fn widen_to_cwnd(&mut self, now: Nanos) {
         let datagram = u64::from(self.config.datagram.max(1));
         let window = self.half.driver.control().cwnd.as_u64() / datagram;

@@ -114,7 +114,7 @@ pub struct Stats {
     pub lost_packets: u64,
     /// Lost packets that were acknowledged later.
     pub late_packets: u64,
-    /// At the end: packets declared lost after a timeout that no report covered; they may have arrived.
+    /// At the end of the connection: packets that a timeout declared lost and no report covered; they may have arrived.
     pub unreported_losses: u64,
     /// Data packets given up after a CCID 3 timeout. CCID 3 receivers report only on data, so the last
     /// packets may never be acknowledged. Packets acknowledged later are subtracted.

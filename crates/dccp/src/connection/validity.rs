@@ -276,8 +276,8 @@ impl Connection {
         self.features.limit_lag(self.gsr, self.gss);
     }
 
-    /// Sends a Reset for a packet without a connection (section 8.3.1), or for one that an endpoint in LISTEN
-    /// or REQUEST cannot accept.
+    /// Sends a Reset for a packet without a connection (section 8.3.1), or for a packet that an endpoint in LISTEN or
+    /// REQUEST cannot accept.
     pub(super) fn refuse(&mut self, now: Nanos, header: &Header, code: ResetCode) {
         self.stats.ignored += 1;
         if header.kind == Kind::Reset || !self.pending.may_reply(now) {

@@ -32,7 +32,7 @@ fn features_crossing_changes_agree_on_server_preference() {
         let (mut client, mut server) = (Features::new(false), Features::new(true));
         client.request(NOW, CCID, Side::Local, &[3, 2], false);
         server.request(NOW, CCID, Side::Remote, theirs, false);
-        // Both Changes are in flight at once.
+        // Both Changes are in flight at the same time.
         let mut crossed = client.clone();
         carry(&mut crossed, &mut server, NOW, 10, 0).unwrap();
         let mut reply = Features::new(true);

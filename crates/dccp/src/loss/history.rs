@@ -21,7 +21,7 @@ pub struct Arrival {
     pub at: Nanos,
     /// Sequence number.
     pub seq: Seq,
-    /// Whether it carried application data. Other packets are neither losses nor part of an interval's
+    /// Whether it carried application data. Packets without data are neither losses nor part of an interval's data
     /// length.
     pub data: bool,
     /// NDP count, if present: length of the run of non-data packets before this one.

@@ -3,7 +3,7 @@
 
 use crate::wire::{MAX_VALUE, Opt};
 
-/// Closed intervals in the mean.
+/// Maximum number of closed intervals in the mean.
 pub(super) const CLOSED: usize = 8;
 
 /// Weights of section 5.4, newest first, in fifths so that means of whole intervals are exact.
@@ -12,7 +12,7 @@ const WEIGHTS: [f64; CLOSED] = [5.0, 5.0, 5.0, 5.0, 4.0, 3.0, 2.0, 1.0];
 /// Lower bound of the discount factor (section 5.5: THRESHOLD).
 const LEAST_DISCOUNT: f64 = 0.25;
 
-/// Greatest skip length, for packets waiting for three later ones (RFC 4342 section 8.6.1).
+/// Greatest skip length, for packets waiting for three later packets (RFC 4342 section 8.6.1).
 pub const MAX_SKIP: u8 = 3;
 
 /// Bytes per interval on the wire.
@@ -47,7 +47,7 @@ fn mean_closed(closed: &[Closed]) -> Option<f64> {
     (total > 0.0).then(|| weights().map(|(length, w)| length * w).sum::<f64>() / total)
 }
 
-/// Discount factor that a long open interval applies to the closed ones (section 5.5: DF).
+/// Discount factor that a long open interval applies to the closed intervals (section 5.5: DF).
 pub(super) fn discount(open: u64, closed: &[Closed]) -> f64 {
     match mean_closed(closed) {
         Some(mean) if open as f64 > 2.0 * mean => (2.0 * mean / open as f64).max(LEAST_DISCOUNT),
@@ -55,12 +55,12 @@ pub(super) fn discount(open: u64, closed: &[Closed]) -> f64 {
     }
 }
 
-/// I_mean; `factor` (DF) scales the closed intervals in the sum with the open one. `None` without closed
-/// intervals.
+/// I_mean; `factor` (DF) scales the weights of the closed intervals in the sum that includes the open interval. `None`
+/// without closed intervals.
 pub(super) fn mean(open: u64, closed: &[Closed], factor: f64) -> Option<f64> {
     let older = mean_closed(closed)?;
     let (mut sum, mut total) = (open as f64 * WEIGHTS[0], WEIGHTS[0]);
-    // The open interval replaces the oldest: k weights for k intervals.
+    // The open interval replaces the oldest closed interval, so that k weights apply to k intervals.
     for (closed, w) in closed[..closed.len() - 1].iter().zip(&WEIGHTS[1..]) {
         let w = w * closed.discount * factor;
         sum += closed.interval.data as f64 * w;

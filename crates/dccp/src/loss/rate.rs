@@ -8,17 +8,17 @@ const PARTS: u64 = 8;
 /// History length in parts: two round trips.
 const KEPT: usize = 2 * PARTS as usize;
 
-/// Bytes that arrived since `start`.
+/// Bytes that arrived from `start` until the start of the next part.
 #[derive(Clone, Copy, Default, Debug)]
 struct Part {
     start: Nanos,
     bytes: u64,
 }
 
-/// X_recv: bytes of data per second over the longer of R and the time since the last report.
+/// X_recv: the receive rate of data, averaged over the longer of R and the time since the last report.
 ///
-/// Counts bytes since the last report exactly. For the rest of a round trip it keeps eighths; a partly
-/// covered eighth counts proportionally.
+/// The bytes since the last report are exact. If the last report is more recent than R, the bytes of the last R are the
+/// sum of parts of R/8; a part that lies only partly in this time counts proportionally.
 #[derive(Clone, Debug)]
 pub struct ReceiveRate {
     reported: Nanos,

@@ -110,7 +110,7 @@ impl Receiver {
         &self.history
     }
 
-    /// Contents of a report sent now; the next one is due a round trip later.
+    /// Contents of a report sent now; the next report is due a round trip later.
     pub fn report(&mut self, now: Nanos) -> FeedbackPacket {
         let measured = self.rate.report(now, self.rtt());
         // The first packet alone yields no rate (RFC 5348 section 6.3).

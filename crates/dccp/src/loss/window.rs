@@ -3,11 +3,11 @@
 //! ```text
 //! LR = 1 - nums / (current_no - entry_no)        (paper section 3.2, equations 6 and 11)
 //! ```
-//! `current_no`: greatest number received; `entry_no`: greatest number before the window; `nums`: packets
-//! received after `entry_no`. The paper requires constant time, no memory per packet, a window of 10 s, and
-//! reordered packets credited to their own window. Sliding packet by packet would need a record per packet.
-//! This window slides by half seconds, each with its first number and its count, so a late packet finds its
-//! own half second.
+//! `current_no`: greatest number received; `entry_no`: greatest number before the window; `nums`: packets received
+//! after `entry_no`. The paper requires constant time, no memory per packet, a window of 10 s, and reordered packets
+//! credited to their own window. Sliding packet by packet would need a record per packet. This window slides by half
+//! seconds. Each of them stores the greatest number before it and its packet count, so a late packet is counted in the
+//! right half second.
 //!
 //! ## Differences
 //! 1. The window is 9.5 to 10 s long.
@@ -47,7 +47,7 @@ pub struct LossRate {
 }
 
 impl LossRate {
-    /// Counts packets after `entry`, the last number known before.
+    /// Counts packets after `entry`, the greatest number received before.
     pub fn new(entry: Seq) -> Self {
         Self { slots: [HalfSecond::default(); SLOTS], used: 0, current: entry }
     }
@@ -63,13 +63,13 @@ impl LossRate {
             }
             self.current = seq;
         }
-        // The newest slot that begins before it, usually the last. Packets before all slots are ignored.
+        // The newest slot that begins before this packet, usually the last slot. Packets before all slots are ignored.
         if let Some(own) = self.slots[..self.used].iter_mut().rev().find(|slot| seq.after(slot.entry)) {
             own.nums += 1;
         }
     }
 
-    /// Drops slots that ended 10 s before the end of half second `time`.
+    /// Drops slots that ended 10 s or more before the end of half second `time`.
     fn expire(&mut self, time: u64) {
         let old = self.slots[..self.used].partition_point(|slot| slot.time + SLOTS as u64 <= time);
         self.slots.rotate_left(old);

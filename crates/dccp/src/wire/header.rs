@@ -107,8 +107,8 @@ impl Header {
         }
     }
 
-    /// The Reset for a packet without a connection. Its sequence number is the acknowledgement number plus
-    /// one, or 0 (RFC 4340 section 8.3.1). A Reset must not trigger it.
+    /// The Reset for a packet without a connection. Its sequence number is the acknowledgement number plus one, or 0
+    /// (RFC 4340 section 8.3.1). A Reset must not trigger another Reset.
     pub fn refusal(&self, code: ResetCode) -> Self {
         let mut reset = Self::new(Kind::Reset);
         (reset.source, reset.destination) = (self.destination, self.source);

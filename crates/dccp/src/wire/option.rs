@@ -8,7 +8,8 @@ pub(crate) const TICK_NANOS: u64 = 10_000;
 /// Longest option value; the length byte includes type and length.
 pub const MAX_VALUE: usize = 253;
 
-/// An option. Types 128 to 255 belong to the CCID in use: 192 to 194 are CCID 3's, 195 is this crate's.
+/// An option. Types 128 to 255 belong to the CCID in use: 192 to 194 are options of CCID 3, and 195 is defined by this
+/// crate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Opt<'a> {
     /// Pads to a multiple of 32 bits.
@@ -49,7 +50,7 @@ pub enum Opt<'a> {
     InitCookie(&'a [u8]),
     /// Length of the run of non-data packets before this packet (section 7.7), below 2^48.
     NdpCount(u64),
-    /// Packet states back from the acknowledgement number (section 11.4), parsed by [`crate::ack_vector`].
+    /// States of packets from the acknowledgement number backwards (section 11.4), parsed by [`crate::ack_vector`].
     AckVector {
         /// ECN nonce sum.
         nonce: bool,
@@ -77,8 +78,8 @@ pub enum Opt<'a> {
     LossIntervals(&'a [u8]),
     /// CCID 3: receive rate in bytes per second (RFC 4342 section 8.3).
     ReceiveRate(u32),
-    /// DCCP-BBR: share of packets lost in the last 10 s, in units of 1/(2^32 − 1). The paper assigns no
-    /// option number; this one is our choice.
+    /// DCCP-BBR: share of packets lost in the last 10 s, in units of 1/(2^32 − 1). The paper assigns no option number;
+    /// this number is our choice.
     LossRate(u32),
     /// Any other option; ignored unless preceded by Mandatory.
     Unknown {

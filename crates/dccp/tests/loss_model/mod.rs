@@ -35,7 +35,7 @@ impl Model {
             return;
         }
         self.received.insert(n, arrival);
-        // A packet is lost after three with greater numbers.
+        // A packet is lost after three packets with greater numbers have arrived.
         let greatest: Vec<u64> = self.received.keys().rev().take(3).copied().collect();
         if let [_, _, third] = greatest[..] {
             self.lost.extend((start..third).filter(|n| !self.received.contains_key(n)));
@@ -136,14 +136,14 @@ impl Model {
         a0.at.as_nanos() > end || time * (n - s0) > (end - a0.at.as_nanos()) * (s1 - s0)
     }
 
-    /// Whether a data packet S with X_prev < S <= Y_prev has a counter more than 4 ahead of X_prev's.
+    /// Whether a data packet S with X_prev < S <= Y_prev has a counter more than 4 ahead of the counter of X_prev.
     fn counted(&self, event: &Event, n: u64) -> bool {
         let data = |range: std::ops::Range<u64>| {
             self.received.range(range).filter(|(_, a)| a.data).map(|(_, a)| a.counter).collect::<Vec<u8>>()
         };
         let before = data(0..event.first);
         let from = before.last().copied().unwrap_or_else(|| {
-            // No data before: the counter of the first arrival.
+            // Without earlier data, the counter of the first arrival counts.
             self.received.first_key_value().unwrap().1.counter
         });
         data(event.first..n).into_iter().any(|counter| counter.wrapping_sub(from) % 16 > 4)

@@ -10,8 +10,8 @@ use super::{BRF, Brf, HANDSHAKE, HANDSHAKE_ENTRY, OTHERS, PERIOD_MAX, UDP, flow}
 use crate::brf::RateCode;
 use crate::{Congestion, Outgoing, Port, Signal};
 
-/// A flow is silent after the sum of this many periods, `SILENT`, and the time for this many packets at its share,
-/// without a packet.
+/// A flow is silent after the longest of three times without a packet: this many periods, `SILENT`, and the time for
+/// this many packets at its share.
 const SILENT_PERIODS: u64 = 2;
 const SILENT_PACKETS: f64 = 2.0;
 /// Time for which an ended flow's entry stays for retransmissions.
@@ -176,7 +176,7 @@ impl Brf {
                 flow.advise(share);
                 let advice = self.shares.advice(flow.base);
                 // Of several switches on the path only the one with the lowest share announces (equation 7); otherwise
-                // the sender would read all shares in turn. The others take over when it falls silent.
+                // the sender would receive all shares in turn. The others take over when that switch falls silent.
                 let fresh = ack_timeout(flow.rtt).max(self.period * 2);
                 let lower = |(code, at): (RateCode, _)| code.decode() < advice && now - at < fresh;
                 if !flow.remote.is_some_and(lower) {
@@ -201,7 +201,7 @@ impl Brf {
         if self.state != State::Measurement {
             return;
         }
-        // Long enough for an ACK to every flow, one per two packets.
+        // The cut lasts long enough for an ACK to every flow, at one ACK per two packets.
         let two_packets = 2.0 * flow::PACKET * self.shares.count() as f64 / self.shares.allocated().max(1.0);
         let gamma = self.period.mul_f64(self.gamma).max(Nanos::from_secs_f64(two_packets)).max(self.period_min);
         match congestion {

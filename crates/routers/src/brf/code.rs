@@ -1,9 +1,9 @@
 //! The 16-bit code of a rate: a decimal mantissa of four digits and an exponent of one digit.
 //!
-//! `code = mantissa · 10 + exponent`, `rate = mantissa · 10^exponent` in bytes per second on the wire
-//! (section 3.2, step 5). The paper's example, 120 MB/s = 12005, contains a misprint: 12005 is 1200 · 10^5 =
-//! 120,000,000 B/s, where it prints 12,000,000. A 16-bit field ends at 65535, so the mantissa ends at 6552 to
-//! allow every exponent. Decoders also accept the six codes above 65529.
+//! `code = mantissa · 10 + exponent`, `rate = mantissa · 10^exponent` in bytes per second on the wire (section 3.2,
+//! step 5). The paper's example, 120 MB/s = 12005, contains a misprint: 12005 is 1200 · 10^5 = 120,000,000 B/s, where
+//! the paper prints 12,000,000. A 16-bit field ends at 65535, so the mantissa ends at 6552 to allow every exponent.
+//! Decoders also accept the six codes above 65529.
 
 use narrows_cc::Rate;
 
@@ -56,7 +56,7 @@ mod tests {
         RateCode(code).decode().as_bytes_per_sec()
     }
 
-    /// The paper's examples decode by its rule.
+    /// The paper's examples decode by the paper's rule.
     #[test]
     fn paper_examples_decode_by_the_stated_rule() {
         assert_eq!((encode(120_000_000), decode(12_005)), (12_005, 120_000_000));
@@ -109,7 +109,7 @@ mod tests {
     /// The error bound is tight.
     #[test]
     fn encoding_error_bound_is_tight() {
-        // Just below 657 · 10^9: no lower bound holds.
+        // Just below 657 · 10^9: no smaller error bound holds.
         let rate = 656_999_999_999;
         assert_eq!(decode(encode(rate)), 656_000_000_000);
         assert!((rate - 656_000_000_000) as f64 / rate as f64 > 0.999_999 / 657.0);

@@ -13,8 +13,8 @@ impl Brf {
     /// Classes of ACKs of the other direction, of untracked flows, and of UDP.
     pub const OTHER_CLASSES: [u8; 3] = [FIRST_LAYER, OTHERS, UDP];
 
-    /// Sets the minimum of Δt, for a switch that cannot count and decide every millisecond, and the silence after which a
-    /// flow has no share, for hosts whose threads run late.
+    /// Sets the minimum of Δt, for a switch that cannot count and decide every millisecond, and the minimum silence
+    /// after which a flow has no share, for hosts whose threads are delayed.
     #[must_use]
     pub fn with_minima(mut self, period: Nanos, silence: Nanos) -> Self {
         self.period_min = period.clamp(PERIOD_MIN, PERIOD_MAX);
@@ -35,15 +35,15 @@ impl Brf {
         }
     }
 
-    /// A SYN opens a flow; `obeys` states whether it offers to obey. The SYN may be repeated or forged. Returns whether
-    /// the flow has an entry.
+    /// A SYN opens a flow; `obeys` states whether it offers to obey. The SYN may be retransmitted or forged. Returns
+    /// whether the flow has an entry.
     pub fn open_flow(&mut self, port: &mut Port<'_>, id: u32, obeys: bool) -> bool {
         let now = port.now;
         let class = if obeys { Class::Brf } else { Class::Other };
         if let Some(known) = self.table.get(now, id) {
             if !known.closed {
-                // Repeated or forged SYN: an established flow stays. Assume that the last of several SYNs is
-                // answered.
+                // Retransmitted or forged SYN: an established flow stays unchanged. Of several SYNs, the last is
+                // assumed to be the one answered.
                 if !known.established {
                     known.opened = now;
                 }
@@ -68,18 +68,18 @@ impl Brf {
         if let Some(mut flow) = self.table.remove(id) {
             self.half_open[flow.class as usize] -= usize::from(!flow.established);
             self.retire(port, id, &mut flow);
-            // Retransmissions after the FIN still belong to its queue.
+            // Retransmissions after the FIN still belong to the flow's class.
             (flow.closed, flow.established) = (true, true);
             self.table.insert(port.now, id, flow);
         }
     }
 
-    /// A flow has ended at both ends, or its number is reused.
+    /// Removes a flow that has ended in both directions or whose number is reused.
     pub fn remove_flow(&mut self, port: &mut Port<'_>, id: u32) {
         self.forget(port, id);
     }
 
-    /// Whether a flow has an entry: it is neither ended nor expired.
+    /// Whether a flow has an entry. An ended flow keeps its entry for a while.
     pub fn is_tracked(&mut self, id: u32) -> bool {
         self.table.peek_mut(id).is_some()
     }
@@ -160,7 +160,7 @@ impl Brf {
             }
             return self.shares.advice(base);
         }
-        // Too many half-open flows: announce the share now and allocate it when the sender answers.
+        // Too many half-open flows: return the share now, but allocate it only when the sender answers.
         self.divide_classes(port, 0);
         let initial = self.shares.initial(prediction, waiting);
         Rate::from_bytes_per_sec((initial as u64).max(1))
@@ -189,14 +189,15 @@ impl Brf {
         }
     }
 
-    /// An ACK of a flow passed without a decision.
+    /// An ACK of a flow has passed without a decision on its share.
     pub fn note_returned(&mut self, now: Nanos, id: u32) {
         if let Some(flow) = self.table.peek_mut(id) {
             flow.returned = now;
         }
     }
 
-    /// An ACK of a flow returns, with the rate that it carries. Returns the share to write into it, if it is due.
+    /// Handles an ACK of a flow, with the rate that the ACK carries. Returns the share to write into the ACK, if a
+    /// share is due.
     pub(super) fn on_ack(
         &mut self,
         port: &mut Port<'_>,
@@ -232,7 +233,7 @@ impl Brf {
         if carried.is_none() && !urgent && now < flow.write_at {
             return None;
         }
-        // A switch that already writes into the ACKs sets the pace. This one takes over after two round trips
+        // A switch that already writes into the ACKs sets the pace. This switch takes over after two round trips
         // without a rate.
         flow.write_at = now.saturating_add(if carried.is_some() { flow.rtt * 2 } else { flow.rtt });
         flow.advise(share);

@@ -54,7 +54,7 @@ pub(super) struct Flow {
     pub(super) rtt: Nanos,
     /// Its share, in the form of [`super::shares::Shares`].
     pub(super) base: f64,
-    /// Its measured demand and usage; infinite if it could use any share.
+    /// Its measured demand and usage; infinite if the flow could use any share.
     pub(super) demand: f64,
     pub(super) used: f64,
     /// Bytes sent in total.
@@ -153,8 +153,7 @@ impl Flow {
     /// Records that `share` is written to the sender.
     pub(super) fn advise(&mut self, share: f64) {
         if self.advised == 0.0 {
-            // A new flow sends no data before it receives its share; a returning one starts at an earlier
-            // rate.
+            // A new flow sends no data before it receives its share; a returning flow starts at an earlier rate.
             (self.least, self.least_before) = (share, if self.established { 0.0 } else { share });
         }
         self.advised = share;
@@ -171,7 +170,7 @@ impl Flow {
         self.measured_once && !self.limited
     }
 
-    /// Whether `share` is below nine tenths of the one last written.
+    /// Whether `share` is below nine tenths of the share last written.
     pub(super) fn has_fallen_to(&self, share: f64) -> bool {
         share < 0.9 * self.advised
     }
@@ -297,7 +296,7 @@ mod tests {
     /// A flow is limited if it is below alpha of its share by more than a packet.
     #[test]
     fn flow_below_alpha_by_over_a_packet_is_limited() {
-        // A packet in 100 ms is 15 kB/s: the threshold is 950 kB/s minus 15 kB/s.
+        // One packet per 100 ms is 15 kB/s: the threshold is 950 kB/s minus 15 kB/s.
         for (arrived, demand) in [(93_500, f64::INFINITY), (93_499, 949_990.0 * 1.1)] {
             let mut flow = advised(1e6, false);
             flow.arrived = arrived;
@@ -319,8 +318,8 @@ mod tests {
         let mut flow = advised(1e6, false);
         flow.arrived = 100_000;
         measure(&mut flow, 150, 1e6);
-        // Its share has just doubled: it sends at the old rate in this period, at both in the next, then at
-        // the new one.
+        // The share has just doubled: the flow sends at the old rate in this period, at both rates in the next, then at
+        // the new rate.
         flow.advise(2e6);
         for (ms, arrived, limited) in
             [(250, 100_000, false), (350, 150_000, false), (450, 200_000, false), (550, 150_000, true)]
@@ -329,7 +328,7 @@ mod tests {
             measure(&mut flow, ms, 2e6);
             assert_eq!(flow.demand.is_finite(), limited, "{ms} ms");
         }
-        // A lower share counts at once.
+        // A lower share counts immediately.
         let mut flow = advised(2e6, false);
         flow.advise(1e6);
         flow.arrived = 95_000;
@@ -371,7 +370,7 @@ mod tests {
                 flow.advise(share);
                 if flow.used.is_finite() && flow.used < 1e7 {
                     measured += usize::from(flow.since == Nanos::from_millis(ms));
-                    // The first measurement counts one packet more per period, later ones are off by one in
+                    // The first measurement counts one packet more per period; later measurements err by one packet in
                     // fifty.
                     let most = if measured == 1 { rate as f64 + 30_000.0 } else { rate as f64 * 1.03 };
                     assert!(flow.demand < 1.1 * most, "{} at {ms} ms for {rate}", flow.demand);

@@ -206,7 +206,7 @@ mod tests {
         learned.teach(&tuple(B, SERVER, 80), 300.0);
         learned.teach(&tuple(A, NEIGHBOUR, 22), 800.0);
         assert_eq!(learned.predict(&tuple(A, SERVER, 80)), Some(100.0));
-        // Another client of the service: the mean of its two flows.
+        // Another client of the service: the mean of the service's two flows.
         assert_eq!(learned.predict(&tuple(FAR, SERVER, 80)), Some(200.0));
         // Another service between the same networks, then a tuple that shares only the overall average.
         assert_eq!(learned.predict(&tuple(B, SERVER, 443)), Some(400.0));
@@ -229,7 +229,7 @@ mod tests {
         for _ in 0..100 {
             learned.teach(&tuple(A, SERVER, 80), 200.0);
         }
-        // 100 · (31/32)^100 of the difference remains.
+        // Of the difference of 100, 100 · (31/32)^100 remains.
         let expected = 200.0 - 100.0 * (31.0f64 / 32.0).powi(100);
         let found = learned.predict(&tuple(A, SERVER, 80)).unwrap();
         assert!((found - expected).abs() < 1e-6, "{found}");
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(learned.len(), 3 * 8 + 1);
         assert_eq!(learned.predict(&tuple(9_999 << 8, 9_999 << 8, 80)), Some(9_999.0));
         assert_eq!(learned.predict(&tuple(9_992 << 8, 9_992 << 8, 80)), Some(9_992.0));
-        // An earlier one has only the overall average.
+        // An evicted tuple gets only the overall average.
         let all = learned.predict(&tuple(FAR, ELSEWHERE, 1));
         assert_eq!(learned.predict(&tuple(9_991 << 8, 9_991 << 8, 80)), all);
     }

@@ -14,8 +14,8 @@ impl Brf {
         self.tuples.get(flow as usize).is_some_and(|tuple| tuple.protocol == FiveTuple::UDP)
     }
 
-    /// Equation 9, with the margin of equation 14: a flow that begins with exactly the usage of its kind
-    /// would count as backlogged.
+    /// Equation 9, with the margin of equation 14: without the margin, a flow that begins with exactly the usage of its
+    /// kind would count as backlogged.
     pub(super) fn predict(&self, flow: u32) -> Option<f64> {
         let tuple = self.tuples.get(flow as usize).filter(|_| self.prediction)?;
         let margin = if self.literal { 1.0 } else { self.limit.beta };
@@ -31,12 +31,12 @@ impl Brf {
         half_open.saturating_sub(self.reserved).min(self.credible_half_open())
     }
 
-    /// Maximum number of half-open flows that count as real.
+    /// Maximum number of half-open flows that count as credible.
     pub(super) fn credible_half_open(&self) -> usize {
         (self.shares.count() - self.reserved).max(HALF_OPEN)
     }
 
-    /// Equation 8, after any change of its numbers. `joining` BRF flows are about to join.
+    /// Applies equation 8 after any change of the numbers of flows. `joining` BRF flows are about to join.
     pub(super) fn divide_classes(&mut self, port: &mut Port<'_>, joining: usize) {
         // As printed, (8) leaves nothing for UDP.
         let udp = !self.literal && self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
@@ -79,7 +79,8 @@ impl Brf {
             self.departures = Departures { since: port.now, bytes: 0, starved: false };
             (self.acks, self.acks_since) = (0, port.now);
         } else if self.literal {
-            // 'If no new flows are added' the allocation follows; with one it waits for another period.
+            // 'If no new flows are added' the allocation follows; with a new flow the allocation waits for another
+            // period.
             self.allocate_at = port.now.saturating_add(self.period);
         }
         self.state.transition(State::InitialAllocation);
@@ -144,7 +145,7 @@ impl Brf {
         if flow.class == Class::Brf {
             self.reserved -= usize::from(flow.active);
             if !self.period_known || rtt > self.period {
-                // A longer period keeps the schedule of allocations; the first one starts it now.
+                // A longer period keeps the schedule of allocations; the first known RTT starts the schedule now.
                 if !self.period_known && self.allocate_at != Nanos::MAX {
                     self.allocate_at = port.now.saturating_add(rtt.clamp(self.period_min, PERIOD_MAX));
                 }

@@ -1,5 +1,5 @@
-//! Writes shares into ACKs on their way back (equation 7): the port's own shares, and those announced by
-//! other switches.
+//! Writes shares into ACKs on their way back (equation 7): the shares of this port, and the shares announced by other
+//! switches.
 
 use narrows_cc::{Nanos, Rate};
 

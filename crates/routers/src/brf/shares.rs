@@ -26,8 +26,8 @@ pub struct Classes {
 }
 
 impl Classes {
-    /// Equation 8: in proportion to the numbers of flows. As printed it leaves nothing for UDP, for which
-    /// section 3.2 states 'a small bandwidth'; that share is deducted first while there are UDP flows.
+    /// Applies equation 8: divides in proportion to the numbers of flows. As printed, the equation leaves nothing for
+    /// UDP, for which section 3.2 states 'a small bandwidth'; that share is deducted first while there are UDP flows.
     pub fn divide(capacity: f64, brf: usize, others: usize, udp: bool, udp_share: f64) -> Self {
         let policed = if udp { capacity * udp_share } else { 0.0 };
         let rest = capacity - policed;
@@ -49,7 +49,8 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Demand of a flow measured under a share of `allowed`; infinite if it used all of it.
+    /// Demand of a flow whose rate was measured under a share of `allowed`; infinite if the flow used at least `alpha`
+    /// of this share.
     pub fn demand(&self, measured: f64, allowed: f64) -> f64 {
         if measured < self.alpha * allowed { measured * self.beta } else { f64::INFINITY }
     }
@@ -70,7 +71,8 @@ pub struct Shares {
     count: usize,
     /// Sum of all bases.
     bases: f64,
-    /// Sum of the used parts of all shares: the measured rate of application-limited flows, else the share.
+    /// Sum of the used parts of all shares: for an application-limited flow its measured rate, for any other flow its
+    /// share.
     used: f64,
     /// In a full allocation: the share of backlogged flows, and each flow's surplus beyond its demand.
     level: f64,
@@ -95,7 +97,7 @@ impl Shares {
         }
     }
 
-    /// Bound of the used sum: all shares; the printed equations have none.
+    /// Upper bound of `used`: the sum of all shares; the printed equations have no bound.
     fn used_most(&self) -> f64 {
         if self.printed { f64::INFINITY } else { self.allocated() }
     }

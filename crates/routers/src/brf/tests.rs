@@ -26,7 +26,7 @@ fn setup(overrides: &[(&str, f64)]) -> RouterSetup {
     for (name, value) in overrides {
         params.set(name, *value).expect("a parameter within its range");
     }
-    // Flow 9 is UDP, all others TCP, each from its own client to one service.
+    // Flow 9 is UDP, all other flows are TCP; each has a different client and the same service.
     let tuple = |flow: u32| FiveTuple {
         source: flow << 8,
         destination: 1,
@@ -47,7 +47,7 @@ impl Switch {
         Self { brf: Brf::new(&setup(overrides)), port: TestPort::default(), now: Nanos::from_millis(1) }
     }
 
-    /// A switch with its own queue.
+    /// A switch with the queue that BRF supplies.
     fn with_classes() -> Self {
         let setup = setup(&[]);
         let queue = Brf::queue(&setup).expect("its own queue");
@@ -92,7 +92,7 @@ impl Switch {
         self.forth(flow, Flags::ACK, 1448, RateHeader::None)
     }
 
-    /// Passes a packet with `extension` to the sender; returns its rate header behind the switch.
+    /// Passes a packet with `extension` to the sender; returns its rate header after the switch.
     fn back_with(&mut self, flow: u32, flags: Flags, extension: RateHeader) -> RateHeader {
         let mut packet = Packet::new(flow);
         packet.flags = flags.with(Flags::ACK).with(Flags::REVERSE);
@@ -101,12 +101,12 @@ impl Switch {
         packet.rate_header()
     }
 
-    /// The rate written into an ACK in MB/s; zero if none.
+    /// The rate written into an ACK, in MB/s; zero if the switch wrote none.
     fn ack(&mut self, flow: u32) -> f64 {
         rate(self.back_with(flow, Flags::NONE, RateHeader::None))
     }
 
-    /// Opens a flow with an RTT of `rtt_ms`, the switch being next to the sender. Returns its first rate.
+    /// Opens a flow with an RTT of `rtt_ms`; the switch is next to the sender. Returns the flow's first rate.
     fn open(&mut self, flow: u32, rtt_ms: u64) -> f64 {
         let ms = self.now.as_nanos() / 1_000_000;
         self.syn(flow);
@@ -197,7 +197,7 @@ fn rate_comes_with_syn_ack_then_once_per_round_trip() {
     assert_eq!(switch.ack(77), 0.0);
 }
 
-/// A switch only lowers the rate in an ACK, and writes as often as another switch that writes.
+/// A switch only lowers the rate in an ACK, and writes at the pace of another switch that already writes.
 #[test]
 fn switch_only_lowers_the_carried_rate() {
     let mut switch = Switch::new(&[]);
@@ -208,7 +208,8 @@ fn switch_only_lowers_the_carried_rate() {
     let other = RateHeader::RcpReply { rate: 5.0 };
     assert_eq!(switch.back_with(1, Flags::NONE, other), other);
     assert_eq!(switch.back_with(5, Flags::NONE, code(30.0)), code(30.0));
-    // While another switch writes, it sets the pace; this one takes over two round trips after the last rate.
+    // While another switch writes, that switch sets the pace; this switch takes over two round trips after the last
+    // rate.
     let mut carried = Vec::new();
     for ms in 42..=200 {
         switch.at(ms).flood(1);
@@ -221,14 +222,15 @@ fn switch_only_lowers_the_carried_rate() {
     assert_eq!(carried, [160, 200]);
 }
 
-/// Flows join with equal shares. A fallen share is written at once, or with `urgent = false` at the next regular time.
+/// Flows join with equal shares. A fallen share is written immediately, or with `urgent = false` at the next regular
+/// time.
 #[test]
 fn joining_flows_share_equally_and_cuts_are_written_at_once() {
     for urgent in [1.0, 0.0] {
         let mut switch = Switch::new(&[("urgent", urgent)]);
         switch.open(1, 40);
         assert_eq!(switch.ack(1), 10.0);
-        // The first flow is advised every 40 ms, last at 81 ms. The second one's SYN-ACK comes 9 ms later.
+        // The first flow is advised every 40 ms, last at 81 ms. The SYN-ACK of the second flow passes 9 ms later.
         switch.send(51, &[(1, 10.0)]);
         switch.syn(2);
         switch.send(90, &[(1, 10.0)]);
@@ -276,14 +278,14 @@ fn simultaneous_handshakes_share_equally() {
     assert_eq!(first, [3.333, 3.333, 3.333]);
 }
 
-/// A limited flow gets its usage plus a tenth, the others the rest. Once it can use more, shares become
-/// equal.
+/// A limited flow gets its usage plus a tenth, and the other flow gets the rest. Once the limited flow can use more,
+/// shares become equal.
 #[test]
 fn limited_flow_gets_usage_plus_a_tenth_others_the_rest() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
     switch.open(2, 20);
-    // The first sends at its advised rate, the second at 2 MB/s.
+    // Flow 1 sends at its advised rate, flow 2 at 2 MB/s.
     let mut rates = [5.0, 2.0];
     for ms in (41..1_000).step_by(20) {
         rates[0] = switch.send(ms + 20, &[(1, rates[0]), (2, 2.0)])[0].max(0.1);
@@ -291,7 +293,7 @@ fn limited_flow_gets_usage_plus_a_tenth_others_the_rest() {
     // One packet more or less in 20 ms is 4 % of 2 MB/s.
     near(rates[0], 10.0 - 1.1 * 2.0, 0.015);
     near(switch.reading("used"), rates[0] * MB + 2.0 * MB, 0.015);
-    // The second can now use any share, until both are equal.
+    // Flow 2 can now use any share, so the shares become equal.
     rates[1] = 2.2;
     for ms in (1_001..3_000).step_by(20) {
         let advised = switch.send(ms + 20, &[(1, rates[0]), (2, rates[1])]);
@@ -316,8 +318,8 @@ fn flow_with_raised_share_is_not_taken_for_limited() {
     near(rates[0], 5.0, 0.01);
     switch.forth(2, Flags::FIN.with(Flags::ACK), 0, RateHeader::None);
     assert_eq!(switch.reading("brf_flows"), 1.0);
-    // It is advised the whole link within two periods, and sends at that rate one RTT of 100 ms later.
-    // Meanwhile it uses half of its share without counting as limited.
+    // Flow 1 is advised the whole link within two periods, and sends at that rate one RTT of 100 ms later. Meanwhile it
+    // uses half of its share without counting as limited.
     let mut received = vec![5.0; 10];
     for ms in (600..2_000).step_by(10) {
         let advised = switch.send(ms, &[(1, received[received.len() - 10])])[0];
@@ -340,7 +342,7 @@ fn silent_flow_loses_share_and_idle_port_sleeps() {
     near(switch.reading("allocated"), 10.0 * MB, 0.001);
     switch.at(5_000);
     assert_eq!((switch.reading("brf_flows"), switch.brf.next_wake()), (0.0, Nanos::MAX));
-    // Both still have entries and join with their first packet.
+    // Both flows still have entries and join with their next packet.
     assert_eq!(switch.reading("table"), 2.0);
     switch.data(1);
     assert_eq!(switch.ack(1), 10.0);
@@ -389,7 +391,8 @@ fn syn_flood_is_bounded_and_counted() {
     assert_eq!(switch.reading("refused"), 19_900.0 - 500.0);
     assert_eq!(switch.reading("table_memory"), memory);
     assert!(switch.reading("brf_flows") <= 9.0);
-    // A second later they have none; three seconds later they are removed, and a new flow is accepted.
+    // After one second the half-open flows have no share; after three seconds they are removed, and a new flow is
+    // accepted.
     switch.send(1_500, &[(1, 10.0)]);
     assert_eq!(switch.reading("brf_flows"), 1.0);
     switch.send(4_000, &[(1, 10.0)]);
@@ -414,7 +417,7 @@ fn congestion_signal_cuts_shares_once_for_gamma() {
     assert_eq!(switch.brf.next_wake(), switch.now + Nanos::from_millis(100));
     switch.send(401, &[(1, 7.0)]);
     near(switch.reading("allocated"), 10.0 * MB, 1e-9);
-    // Load: 10 MB/s measured of 10, 98 % allowed.
+    // Load: 10 MB/s are measured on the link of 10 MB/s, and 98 % are allowed.
     switch.send(700, &[(1, 10.0)]);
     switch.signal(Signal::Congested(Congestion::Load));
     near(switch.reading("allocated"), 9.8 * MB, 0.005);
@@ -429,7 +432,7 @@ fn congestion_signal_cuts_shares_once_for_gamma() {
 fn reverse_direction_acks_are_deducted() {
     let mut switch = Switch::new(&[]);
     switch.open(1, 20);
-    // 19 of 52 bytes per millisecond are 988 kB/s.
+    // 19 ACKs of 52 bytes per millisecond are 988 kB/s.
     for ms in 22..400 {
         switch.at(ms).flood(1);
         switch.ack(1);
@@ -438,7 +441,7 @@ fn reverse_direction_acks_are_deducted() {
         }
     }
     near(switch.reading("c_brf"), (10.0 - 1.1 * 0.988) * MB, 0.005);
-    // Once they end, the deduction halves every period.
+    // Once the ACKs end, the deduction halves every period.
     switch.send(600, &[(1, 9.0)]);
     near(switch.reading("c_brf"), 10.0 * MB, 0.001);
 }
@@ -456,7 +459,7 @@ fn classes_divide_by_flows_and_packets_join_layers() {
     assert_eq!(switch.reading("c_brf"), 5.0 * MB);
     assert_eq!(switch.data(9), Some(super::UDP));
     near(switch.reading("c_brf"), 4.75 * MB, 1e-9);
-    // A mouse up to 100 kB, then an elephant; a flow that uses less than its share is limited.
+    // A flow is a mouse up to 100 kB, then an elephant; a flow that uses less than its share is limited.
     assert_eq!(switch.data(1), Some(super::FIRST_LAYER));
     switch.send(100, &[(1, 4.75), (2, 4.75)]);
     assert_eq!(switch.data(1), Some(super::FIRST_LAYER + 2));
@@ -485,7 +488,7 @@ fn new_flow_starts_at_its_kinds_measured_rate() {
         let mut next = Switch { brf: Brf::new(&setup), ..Switch::new(&[]) };
         next.open(3, 20)
     };
-    // Another run starts with the text; an invalid text counts as none.
+    // Another run starts with the learned text; an invalid text has no effect.
     near(made(&text, 1.0), 2.2, 0.02);
     assert_eq!(made(&text, 0.0), 10.0);
     assert_eq!(made("tuple of nonsense", 1.0), 10.0);

@@ -65,7 +65,7 @@ fn payload(rate: f32, share: f64) -> Rate {
 pub(super) struct HeaderAgent {
     protocol: Explicit,
     segment: f64,
-    /// Payload fraction of a full packet on the wire. The network counts wire bytes, a scheme payload only.
+    /// Payload fraction of a full packet on the wire. The network counts wire bytes; a scheme counts payload only.
     share: f64,
     /// Rate in RCP requests.
     desired: f32,
@@ -164,7 +164,7 @@ mod tests {
     /// The desired rate is the greatest whose payload part stays within the line rate.
     #[test]
     fn desired_rate_is_greatest_within_line() {
-        // From 2^24 on, header values have no fractions; 125 GB/s are rounded to 8 KiB/s.
+        // From 2^24 on, header values have no fractions; near 125 GB/s they are multiples of 8 KiB/s.
         for share in [1448.0 / 1512.0, 1000.0 / 1066.0, 9000.0 / 9064.0] {
             for line in [999, 125_000, 16_777_217, 1_250_000_003, 12_499_999_999, 124_999_999_999] {
                 let wire = desired(Some(Rate::from_bytes_per_sec(line)), share);

@@ -1,13 +1,13 @@
 //! The rate requester: the server process of Nodectl (Algorithm 3 of the paper). It requests a rate before
 //! data flows and then follows the nodes' adjustments.
 //!
-//! * The request is sent after the handshake. Without an answer it is repeated after two round-trip times, with twice
+//! * The request is sent after the handshake. An unanswered request is repeated after two round-trip times, with twice
 //!   the timeout each time. After four requests data flows without a rate under the scheme's fallback, and a request
-//!   follows every 10 s; between hosts ([`RateRequester::refreshed`]) first after 1, 2, 4 and 8 s. A request also
-//!   follows every 10 s if the answer shows that no node handled the request. Then pacing still stays within the limits
-//!   stated by both ends.
-//! * An answer belongs to a request if it repeats its Rtt. The message has no sequence number, so the three lowest bits
-//!   of the Rtt, in microseconds, number the requests. Only the first answer to the last request counts.
+//!   follows every 10 s; between hosts ([`RateRequester::refreshed`]) the first four follow after 1, 2, 4 and 8 s. A
+//!   request also follows every 10 s if the answer shows that no node handled the request; pacing then still stays
+//!   within the limits that both endpoints stated.
+//! * An answer belongs to a request if it repeats the request's Rtt. The message has no sequence number, so the three
+//!   lowest bits of the Rtt, in microseconds, number the requests. Only the first answer to the last request counts.
 //! * Failure: the requester tries the flow's next path; after the last one it waits 1 s and starts again with the
 //!   first. No data flows meanwhile. If a rate was granted on this path, only the change failed and the rate stays in
 //!   force.
@@ -16,15 +16,15 @@
 //!   hot node) and there are other paths, the requester tries these while data continues at the reduced rate. The flow
 //!   moves to the first path that grants Min; if none does, it retries every 1 s.
 //! * Increase: the requester requests Speed, unless a request is in transit; in that case the node repeats the message.
-//! * After eight round-trip times without another reduction, the requester requests its current rate, so that
-//!   the other nodes on the path learn it. Otherwise they would reserve bandwidth that it may not use. (The
-//!   paper does not say how they learn it.)
-//! * Nodes send to every requester periodically. After 10 s without a message the requester requests its maximum while
-//!   data continues. If no node answers, it falls back, so that flows do not keep the grants of failed nodes forever.
-//! * Max is the lower of the sender's maximum and its line rate. If for eight round-trip times the usage was lower than
-//!   the rate, by a hundredth of the rate and more than a packet, the requester requests a twentieth more than its
-//!   usage, at least two packets per round trip. Once the backlog exceeds a round trip's worth, it requests its
-//!   maximum.
+//! * After eight round-trip times without another reduction, the requester requests its current rate, so that the other
+//!   nodes on the path record it. Otherwise these nodes would reserve bandwidth that the flow may not use. (The paper
+//!   does not say how they learn the rate.)
+//! * Nodes send to every requester periodically. After 10 s without a message the requester requests the highest rate
+//!   that it can use, while data continues. If no node answers, it falls back, so that flows do not keep the grants of
+//!   failed nodes forever.
+//! * Max is the lower of the sender's maximum and its line rate. If the usage over eight round-trip times, plus a
+//!   twentieth, is below the rate by more than a hundredth of the rate and a packet, the requester requests this sum,
+//!   at least two packets per round trip. Once the backlog exceeds the data of one round trip, it requests its maximum.
 //! * After 5 s without sending, nodes may have deleted the flow: the requester requests again before data
 //!   flows.
 //! * The termination is sent when all data is acknowledged, and again after two round-trip times, because it is never
@@ -54,7 +54,7 @@ fn timeout(sender: &SenderView) -> Nanos {
 #[derive(Clone, Debug)]
 pub struct RateRequester {
     state: Requester,
-    /// Payload fraction of a full packet on the wire. The network counts wire bytes, a scheme payload only.
+    /// Payload fraction of a full packet on the wire. The network counts wire bytes; a scheme counts payload only.
     share: f64,
     segment: u64,
     /// Wire size of a full packet.
@@ -73,9 +73,9 @@ impl RateRequester {
         }
     }
 
-    /// Repeats requests for the granted rate after `refresh`, for nodes that do not see the data and would delete the
-    /// record of a silent flow. If repetitions get no answer, the nodes have failed: the rate is withdrawn, and the
-    /// next requests follow after 1, 2, 4, 8 and then 10 s.
+    /// Repeats requests for the granted rate after `refresh`, for nodes that do not observe the data and would delete
+    /// the record of a silent flow. If repetitions get no answer, the nodes have failed: the rate is withdrawn, and the
+    /// next requests follow after 1, 2, 4 and 8 s, then every 10 s.
     #[must_use]
     pub fn refreshed(mut self, refresh: Nanos) -> Self {
         self.state.set_refresh(refresh);
@@ -132,7 +132,7 @@ impl RateRequester {
 
     fn on_message(&mut self, sender: &SenderView, packet: &Packet) -> RateOrders {
         let update = match Message::decode(packet.message().as_bytes()) {
-            // Late messages have no effect.
+            // Messages outside an established connection have no effect.
             Ok(_) if !sender.established => Some(Update::None),
             Ok(message) => self.state.on_message(sender.now, timeout(sender), &message, packet.path()),
             Err(_) => None,

@@ -24,8 +24,8 @@ const REVERSE_MAX: f64 = 0.5;
 const CONTROL_GAIN: f64 = 1.0 / 1024.0;
 /// Maximum number of increases suggested at a time, because their requests arrive together.
 const MAX_INCREASES: u64 = 32;
-/// With [`MANY`] transmissions, and a new one within this time, small amounts of free bandwidth stay reserved
-/// for newcomers.
+/// With at least [`MANY`] transmissions, of which one started within this time, small amounts of free bandwidth stay
+/// reserved for newcomers.
 const CALM: Nanos = Nanos::from_secs(1);
 /// A flow without notification for this time receives its rate again, as a sign of life from the node.
 const KEEPALIVE: Nanos = Nanos::from_millis(2_500);
@@ -76,8 +76,8 @@ impl Nodectl {
         }
     }
 
-    /// Applies the lists of Algorithm 1 to all transmissions except `but`. Skips those within `slack`, and
-    /// suggests at most `raised` increases.
+    /// Applies the lists of Algorithm 1 to all transmissions except `but`. Skips transmissions within `slack` of the
+    /// new rate, and suggests at most `raised` increases.
     pub(super) fn adjust(
         &mut self,
         port: &mut Port<'_>,
@@ -177,9 +177,10 @@ impl Nodectl {
         }
     }
 
-    /// Deducts traffic that is not negotiated from the port's bandwidth. Of reverse-direction ACKs and messages an
-    /// increase counts at once and a decrease slowly; this direction's handshakes and messages count on average. If the
-    /// reservations then exceed the bandwidth by a worthwhile step, the largest are reduced first.
+    /// Deducts traffic that is not negotiated from the port's bandwidth. The rate of reverse-direction ACKs and
+    /// messages follows an increase immediately and a decrease slowly; the rate of this direction's handshakes and
+    /// messages is a moving average. If the reservations then exceed the bandwidth by more than a thousandth, the
+    /// largest are reduced first.
     pub(super) fn deduct_other_traffic(&mut self, port: &mut Port<'_>) {
         let span = (port.now - self.interval_start).as_secs_f64();
         let measured = std::mem::take(&mut self.reverse_bytes) as f64 / span;
@@ -191,7 +192,7 @@ impl Nodectl {
         let messages = std::mem::take(&mut self.control_bytes) as f64 / span;
         self.control_rate += (messages - self.control_rate) * CONTROL_GAIN;
         let needed = self.reverse_rate * REVERSE_MARGIN + self.control_rate;
-        // As printed, Bz is the bandwidth of the port.
+        // As printed, Bz is the full bandwidth of the port.
         let needed = if self.literal { 0 } else { needed.min(self.capacity as f64 * REVERSE_MAX) as u64 };
         let total = self.capacity - needed;
         self.table.set_total(total);
@@ -215,7 +216,7 @@ impl Nodectl {
         self.places = places;
     }
 
-    /// Repeats ineffective notifications, and sends those that keep a flow's reservation alive.
+    /// Repeats ineffective notifications, and sends a keepalive to each flow without a recent notification.
     pub(super) fn repeat_notices(&mut self, port: &mut Port<'_>) {
         let span = (port.now - self.interval_start).as_secs_f64();
         let mut longest = Nanos::ZERO;

@@ -38,7 +38,7 @@ pub(super) struct Allocation {
     pub(super) adjust: Adjust,
 }
 
-/// From this number of transmissions on, one more is not worth a message to each.
+/// From this number of transmissions on, a newcomer does not cause a message to each of the others.
 pub(super) const MANY: u64 = 128;
 
 fn share(pool: u64, among: f64) -> u64 {
@@ -56,16 +56,18 @@ fn share(pool: u64, among: f64) -> u64 {
 /// ```
 ///
 /// Two corrections:
-/// * The paper's third line only raises those below Bc. If some have more, the mean Bc allocates more than the port
-///   has. An example is a bandwidth of 32, of which 20 and 2 are allocated and 10 are free: a third transmission would
-///   get 10.67 and the second would rise to it, 41.3 in total. Here those above Bc are reduced to it.
+/// * The paper's third line raises transmissions below Bc but reduces none above it, so the total may exceed the port's
+///   bandwidth. Example: of a bandwidth of 33, one transmission has 20, another has 1, and 12 are free, so Bs = 12 > Ba
+///   = 11. A newcomer would get Bc = 11 and the second transmission would rise to 11, 42 in total. Here transmissions
+///   above Bc are reduced to Bc.
 /// * The paper assumes that every transmission can use its allocation. Here a transmission that requests less than Bc
 ///   gets its request, and the others are adjusted to an equal share of the rest. If Bs covers the request, no
 ///   transmission is adjusted.
 ///
 /// With at least [`MANY`] transmissions, a newcomer would change each of the others by less than a hundredth. The
-/// second line then makes room for several newcomers at once, one per [`MANY`] transmissions, and the third line makes
-/// no adjustment while the mean changes by less than a share of 2 / [`MANY`]. [`level`] distributes the rest.
+/// second line then frees bandwidth for several newcomers at a time, one per [`MANY`] transmissions, and the third line
+/// makes no adjustment while the mean changes by less than a share of 2 / [`MANY`]. [`level`] distributes the remaining
+/// bandwidth.
 pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u64) -> Allocation {
     let expected = expected.max(1.0);
     let spare = load.free as f64 / expected;
@@ -96,8 +98,8 @@ pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u6
     Allocation { rate, adjust }
 }
 
-/// Algorithm 1 as printed, without the corrections of [`allocate`]: a request for less than its share is not
-/// considered, and the third line raises and never reduces.
+/// Algorithm 1 as printed, without the corrections of [`allocate`]: a request for less than its share still gets a full
+/// share allocated, and the third line raises rates but never reduces them.
 pub(super) fn allocate_as_printed(load: &Load, expected: f64, tolerance: f64) -> Allocation {
     let expected = expected.max(1.0);
     let spare = load.free as f64 / expected;
@@ -196,7 +198,7 @@ mod tests {
     /// The first transmission gets everything, each newcomer an equal share.
     #[test]
     fn first_gets_everything_and_newcomers_an_equal_share() {
-        // Bs = Ba = 36; then Bs = 0 < Ba = 18; then Ba = 12.
+        // First transmission: Bs = Ba = 36. Second: Bs = 0 < Ba = 18. Third: Bs = 0 < Ba = 12.
         assert_eq!(given(&load(36, &[]), 1.0, ALL), (36, Adjust::None));
         assert_eq!(given(&load(36, &[(36, true)]), 1.0, ALL), (18, Adjust::Above(18)));
         assert_eq!(given(&load(36, &[(18, true); 2]), 1.0, ALL), (12, Adjust::Above(12)));
@@ -205,10 +207,10 @@ mod tests {
     /// Free bandwidth is shared between the newcomer and those bottlenecked here.
     #[test]
     fn free_rate_is_shared_with_those_bottlenecked_here() {
-        // Bs = Ba = 12: equal. With 13 free Bs = 13 > 12.33, Bc = (13 + 12)/2, rounded down.
+        // Bandwidth 36: Bs = Ba = 12. Bandwidth 37: Bs = 13 > Ba = 12.33, so Bc = (13 + 12)/2 = 12.5.
         assert_eq!(given(&load(36, &[(12, true), (12, true)]), 1.0, ALL), (12, Adjust::None));
         assert_eq!(given(&load(37, &[(12, false), (12, true)]), 1.0, ALL), (12, Adjust::Controlled(12)));
-        // Qctl = 0: Bc = Bs, none is adjusted.
+        // Qctl = 0: Bc = Bs, and no transmission is adjusted.
         assert_eq!(given(&load(36, &[(2, false)]), 1.0, ALL), (34, Adjust::None));
         // Bs = 24 > Ba = 9: Bc = (24 + 4)/(1 + 2) = 9.33.
         let bottlenecked = load(36, &[(8, false), (2, true), (2, true)]);
@@ -220,7 +222,7 @@ mod tests {
     fn expected_arrivals_get_a_reserve() {
         // QT = 3: Bs = Ba = 12.
         assert_eq!(given(&load(36, &[]), 3.0, ALL), (12, Adjust::None));
-        // QT = 2.5 beside one with 12: Bs = 9.6 < Ba = 36/3.5 = 10.28.
+        // QT = 2.5, and one other transmission has 12: Bs = 24/2.5 = 9.6 < Ba = 36/3.5 = 10.28.
         assert_eq!(given(&load(36, &[(12, true)]), 2.5, ALL), (10, Adjust::Above(10)));
         // QT below one counts as one: the present transmission.
         assert_eq!(given(&load(36, &[]), 0.1, ALL), (36, Adjust::None));
@@ -244,7 +246,8 @@ mod tests {
         assert_eq!(given(&busy, 1.0, 18), (18, Adjust::Above(18)));
         // The request fits the free bandwidth.
         assert_eq!(given(&load(36, &[(30, true)]), 1.0, 6), (18, Adjust::None));
-        // Third line: 24 free, 2 for the newcomer, 26 between two.
+        // The third line: Bs = 24 covers the first request, so no transmission is adjusted. In the second case Bs = 13
+        // is less than the request for 14, so Bc = (26 + 2)/(2 + 1) = 9.33.
         let half = load(36, &[(8, false), (2, true), (2, true)]);
         assert_eq!(given(&half, 1.0, 24).1, Adjust::None);
         assert_eq!(given(&load(36, &[(8, false), (2, true)]), 2.0, 14).1, Adjust::Controlled(9));
@@ -253,14 +256,14 @@ mod tests {
     /// As printed, the third line only raises, and allocates more than the port has.
     #[test]
     fn printed_third_line_only_raises() {
-        // Of 32, 20 and 2 are in use: the newcomer and the second get 10.67 each, 41.3 in total.
+        // Bandwidth 32; two transmissions have 20 and 2.
         let load = load(32, &[(20, true), (2, true)]);
         let expected = Allocation { rate: 10, adjust: Adjust::None };
-        // Bs = 10 < Ba = 10.67: the second line.
+        // The first line: Bs = 10 is within a tenth of Ba = 10.67.
         assert_eq!(allocate_as_printed(&load, 1.0, 0.1), expected);
         let load = self::load(33, &[(20, true), (1, true)]);
         assert_eq!(allocate_as_printed(&load, 1.0, 0.0), Allocation { rate: 11, adjust: Adjust::Below(11) });
-        // A small request makes as much room as a large one.
+        // A small request reduces the others as much as a large one.
         let busy = self::load(36, &[(36, true)]);
         assert_eq!(allocate_as_printed(&busy, 1.0, 0.0), Allocation { rate: 18, adjust: Adjust::Above(18) });
     }
@@ -299,8 +302,7 @@ mod tests {
     /// The last round allocates no more than is left.
     #[test]
     fn last_round_allocates_no_more_than_is_left() {
-        // Each round but the last satisfies one of these: 1, 3, 7, ... of 2^k, with many that are never
-        // satisfied.
+        // The limits of the subflows are 2^k - 1, so that several rounds are needed to satisfy those below their share.
         let mut all: Vec<_> = (1..40).map(|k| (1, (1u64 << k) - 1)).collect();
         all.push((1, ALL));
         let sum: u64 = rates(1 << 36, &all).iter().sum();
@@ -310,7 +312,7 @@ mod tests {
     /// With many transmissions a newcomer rarely moves the others.
     #[test]
     fn with_many_transmissions_newcomers_seldom_move_others() {
-        // 256 share everything: the newcomer's arrival makes room for two more.
+        // 256 transmissions share the bandwidth; the newcomer reduces them so far that two more newcomers fit.
         let (total, rate) = (256_000, 1_000);
         let newcomer = given(&load(total, &[(rate, true); 256]), 1.0, ALL);
         assert_eq!(newcomer, (988, Adjust::Above(988)));
@@ -320,7 +322,7 @@ mod tests {
         let last = given(&load(total, &[(988, true); 258]), 1.0, ALL);
         assert_eq!(last, (988, Adjust::None));
         assert_eq!(given(&load(total, &[(988, true); 259]), 1.0, ALL), (977, Adjust::Above(977)));
-        // With 128 transmissions whose mean moves by more than a hundredth, each is adjusted.
+        // 128 transmissions whose mean rate changes by more than 2/128 are each adjusted.
         let (rate, adjust) = given(&load(total, &[(988, true); 128]), 1.0, ALL);
         assert_eq!((rate, adjust), (1984, Adjust::Controlled(1984)));
     }
@@ -368,7 +370,8 @@ mod tests {
             }
         }
 
-        /// Subflows never get more than the transmission, and equal weights share max-min.
+        /// Together the subflows never get more than the transmission, and subflows of equal weight share max-min
+        /// fairly.
         #[test]
         fn subflow_split_is_bounded_and_max_min_fair(
             total in 0u64..1_000_000_000_000,

@@ -1,7 +1,7 @@
 //! The predicted arrival rate of transmissions: VQ of Algorithm 1.
 //!
-//! Arrivals are counted in slots of equal length. The paper predicts the current rate (section 7.1) and leaves better
-//! predictors to future work; this file adds two. With x the rate in the last complete slot:
+//! Arrivals are counted in slots of equal length. The paper takes the current rate as the prediction (section 7.1) and
+//! leaves better predictors to future work; this file adds two predictors. With x the rate in the last complete slot:
 //!
 //! * `Present`: VQ = x.
 //! * `Ewma`: s += g (x − s); VQ = s.
@@ -31,7 +31,7 @@ pub(super) enum Predictor {
     },
 }
 
-/// Number of empty slots after which the prediction is zero, to bound the time for a long silence.
+/// Number of empty slots after which the prediction is zero, to bound the computation after a long silence.
 const MAX_EMPTY_SLOTS: u64 = 1_000;
 
 /// Arrivals at a port.
@@ -44,9 +44,9 @@ pub(super) struct Arrivals {
     count: u64,
     /// Whether a slot has been completed.
     primed: bool,
-    /// Per second.
+    /// Arrivals per second.
     level: f64,
-    /// Per second and slot.
+    /// Change of the level, in arrivals per second and slot.
     trend: f64,
 }
 
@@ -144,11 +144,11 @@ mod tests {
         let mut ewma = Arrivals::new(Predictor::Ewma { gain: 0.25 }, SLOT);
         let mut holt = Arrivals::new(Predictor::Holt { gain: 0.5, trend: 0.5 }, SLOT);
         for arrivals in [&mut ewma, &mut holt] {
-            // 20, 40, 0 per second.
+            // The three slots have 20, 40 and 0 arrivals per second.
             arrive(arrivals, &[10, 20, 110, 120, 130, 140]);
         }
         let at = Nanos::from_millis(300);
-        // 20; 20 + 20/4 = 25; 25 - 25/4 = 18.75.
+        // s = 20; s = 20 + 20/4 = 25; s = 25 - 25/4 = 18.75.
         assert_eq!(ewma.rate(at), 18.75);
         // l = 20, b = 0; l = 20 + 10 = 30, b = 5; l = (30 + 5)/2 = 17.5, b = (-12.5 + 5)/2 = -3.75: 13.75.
         assert_eq!(holt.rate(at), 13.75);
@@ -194,9 +194,8 @@ mod tests {
     /// Smoothing halves the error for steady arrivals, and a trend helps for oscillating ones.
     #[test]
     fn smoothing_helps_steady_and_trend_swinging_arrivals() {
-        // Poisson arrivals of 20 per slot: their own variance, 20, is the minimum error; the present rate has
-        // twice that, because it adds the variance of the last slot. An EWMA of gain g adds g/(2 - g) of it:
-        // 1/15.
+        // Poisson arrivals, 20 per slot: their variance, 20, is the minimum error. The present rate has an error of 40,
+        // because it adds the variance of the last slot. An EWMA of gain g adds g/(2 - g) of the variance: 1/15.
         let steady = ALL.map(|(name, predictor)| {
             let error = error(predictor, |_| 200.0);
             println!("steady, {name}: {error:.1}");
@@ -206,8 +205,8 @@ mod tests {
         assert!(near(steady[0], 40.0), "{steady:?}");
         assert!(near(steady[1], 20.0 * 16.0 / 15.0), "{steady:?}");
         assert!(steady[2] < 0.75 * steady[0], "{steady:?}");
-        // Between 40 and 360 per second in a triangle of 10 s: the rate changes by 6.4 per second and slot,
-        // so an EWMA lags 7/8 / (1/8) = 7 slots behind.
+        // The rate follows a triangle wave between 40 and 360 arrivals per second with a period of 10 s: it changes by
+        // 6.4 per second in each slot, so an EWMA lags 7/8 / (1/8) = 7 slots behind.
         let triangle = |t: f64| {
             let phase = (t / 10.0) % 1.0;
             40.0 + 640.0 * phase.min(1.0 - phase)

@@ -18,7 +18,7 @@ use core::fmt;
 
 use narrows_cc::{Nanos, Rate};
 
-/// Maximum rate in a message: 1 Tbit/s. A request for it requests all available bandwidth.
+/// Maximum rate in a message: 1 Tbit/s. A request for this rate asks for all available bandwidth.
 pub const MOST: Rate = Rate::from_bytes_per_sec(125_000_000_000);
 /// Maximum RTT in a message: 100 s.
 pub const LONGEST_RTT_US: u32 = 100_000_000;
@@ -94,7 +94,7 @@ pub enum Message {
     },
 }
 
-/// Reason to refuse bytes as a message.
+/// Reason why [`Message::decode`] refuses bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// Unknown type.
@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(refused(late), Refused::Rtt);
     }
 
-    /// Only the specified types and lengths are read.
+    /// Only the specified types and lengths are decoded.
     #[test]
     fn only_stated_types_and_lengths_are_read() {
         let request = negotiation(Negotiation::Request, 2, 1).encode();
@@ -348,7 +348,7 @@ mod tests {
 
     fn anything() -> impl Strategy<Value = Vec<u8>> {
         let typed = (prop::sample::select(vec![0x11u8, 0x12, 0x13, 0x21, 0x22, 0x23]), any::<bool>());
-        // Small numbers in the rates, so that some are accepted.
+        // Small rates, so that some messages are accepted.
         let plausible = (typed, prop::collection::vec(any::<u8>(), 40), any::<bool>()).prop_map(
             |((kind, whole), mut bytes, small)| {
                 bytes[0..2].copy_from_slice(&u16::from(kind).to_be_bytes());

@@ -25,18 +25,18 @@ pub(super) struct Record {
     pub(super) rtt: Nanos,
     /// Path on which the flow passes this port.
     pub(super) path: u8,
-    /// Rate allocated to its last request; more than `rate` if other nodes or the ends allow less.
+    /// Rate allocated to its last request; more than `rate` if other nodes or the endpoints allow less.
     pub(super) allocated: u64,
     /// Its reservation.
     rate: u64,
-    /// During a negotiation, the reservation before it (zero for the first) and whether the port was the
+    /// During a negotiation, the reservation before it (zero for the first negotiation) and whether the port was the
     /// bottleneck.
     pub(super) before: Option<(u64, bool)>,
     /// Path before the negotiation.
     pub(super) path_before: u8,
     /// Whether this port is its bottleneck.
     bottleneck: bool,
-    /// Time of the last change of its rate or notification.
+    /// Time of the last notification or change of rate.
     pub(super) notified_at: Nanos,
     /// Bytes received in this control interval.
     pub(super) arrived: u64,
@@ -46,7 +46,7 @@ pub(super) struct Record {
     pub(super) withdrawn: u64,
     /// Max of the last request if it repeats a rate sent by this port; zero otherwise.
     pub(super) echoed: u64,
-    /// Number of repetitions of the increase.
+    /// Number of repetitions of the suggested increase.
     pub(super) repeats: u8,
 }
 
@@ -83,7 +83,7 @@ impl Transmission {
 pub(super) struct ReservationTable {
     pub(super) records: FlowTable<Record>,
     transmissions: FlowTable<Transmission>,
-    /// Size of the tables until they are created; then zero.
+    /// Size of the tables, which the first request creates; zero afterwards.
     limit: usize,
     idle: Nanos,
     total: u64,
@@ -92,7 +92,7 @@ pub(super) struct ReservationTable {
     controlled_rate: u64,
 }
 
-/// First key of a transmission.
+/// First key tried for a transmission.
 fn key(content: u32, destination: u32) -> u32 {
     let mixed = (u64::from(content) << 32 | u64::from(destination)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as u32
@@ -106,7 +106,7 @@ impl ReservationTable {
     /// `idle`.
     pub(super) fn new(total: u64, limit: usize, idle: Nanos) -> Self {
         Self {
-            // Most ports never receive a request: the first one creates the tables.
+            // Most ports never receive a request: the first request creates the tables.
             records: FlowTable::new(1, idle),
             transmissions: FlowTable::new(1, Nanos::MAX),
             limit,
@@ -139,7 +139,7 @@ impl ReservationTable {
         self.total = total;
     }
 
-    /// Bytes of memory held.
+    /// Bytes of memory owned.
     pub(super) fn memory(&self) -> usize {
         self.records.memory() + self.transmissions.memory()
     }
@@ -174,11 +174,12 @@ impl ReservationTable {
         load
     }
 
-    /// Removes expired flows and adds a flow without a rate. `None` if there is no room.
+    /// Removes expired flows and adds a flow without a rate. `None` if the table is full or all keys of the
+    /// transmission are taken.
     pub(super) fn open(&mut self, now: Nanos, flow: u32, id: Id, weight: u64) -> Option<()> {
         if self.limit > 0 {
             self.records = FlowTable::new(self.limit, self.idle);
-            // It never has more entries than `records`, so it evicts none.
+            // This table never has more entries than `records`, so it evicts none.
             self.transmissions = FlowTable::new(self.limit, Nanos::MAX);
             self.limit = 0;
         }
@@ -280,7 +281,7 @@ impl ReservationTable {
         }
     }
 
-    /// Removes the flow that has been silent for longest if it has expired; returns whether it did.
+    /// Removes the flow that has been silent for longest if it has expired; returns whether it removed a flow.
     pub(super) fn expire(&mut self, now: Nanos) -> bool {
         match self.records.oldest() {
             Some((flow, seen)) if now - seen >= self.idle => {
@@ -291,7 +292,7 @@ impl ReservationTable {
         }
     }
 
-    /// Lists the subflows of a transmission in `flows`, clearing it first.
+    /// Replaces the contents of `flows` by the subflows of a transmission.
     pub(super) fn subflows(&mut self, at: u32, flows: &mut Vec<u32>) {
         flows.clear();
         let mut flow = self.transmissions.peek_mut(at).map_or(NONE, |transmission| transmission.first);

@@ -126,7 +126,7 @@ impl Node {
         })
     }
 
-    /// Passes an answer to the last request; returns its kind and Max afterwards.
+    /// Passes an answer to the last request; returns the kind and Max with which the port forwards it.
     fn answer(&mut self, flow: u32, kind: Negotiation, max: u64, min: u64) -> (Negotiation, u64) {
         let mut packet = control(flow, Flags::REVERSE, &self.negotiation(kind, id(flow), max, min));
         self.back(&mut packet);
@@ -157,12 +157,12 @@ impl Node {
 
 use Adjustment::{Increase, Reduce};
 
-/// Equal up to the small deduction for messages.
+/// Whether two rates are equal up to the small deduction for messages.
 fn near(measured: u64, expected: u64) -> bool {
     measured.abs_diff(expected) < expected / 10_000
 }
 
-/// Each new flow gets an equal share, and the others are notified at once.
+/// Each new flow gets an equal share, and the others are notified immediately.
 #[test]
 fn joining_flow_gets_equal_share_and_others_are_notified() {
     let mut node = Node::new(&[]);
@@ -201,7 +201,7 @@ fn unanswered_increase_is_repeated_three_times() {
     assert_eq!(node.notices().last(), Some(&(2, Increase, TOTAL)));
     node.pass(2_000);
     assert_eq!(node.notices(), [(2, Increase, TOTAL); 3]);
-    // Its increase is withdrawn, so a third flow gets the other half at once.
+    // The increase of flow 2 is withdrawn, so flow 3 gets the other half immediately.
     assert!(near(node.join(3), TOTAL / 2));
     assert!(node.notices().iter().all(|notice| notice.1 == Reduce && near(notice.2, TOTAL / 2)));
 }
@@ -226,7 +226,7 @@ fn repeated_increase_request_keeps_the_bottleneck() {
 fn answer_reveals_the_bottleneck_and_frees_the_rest() {
     let mut node = Node::new(&[]);
     assert_eq!(node.request(1, ALL, 0), Some(TOTAL));
-    // The responder takes a third: the rest is free, and this port is not the bottleneck.
+    // The responder grants a third: the rest is free, and this port is not the bottleneck.
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL / 3, 0).1, TOTAL / 3);
     assert_eq!(node.reading("given"), TOTAL / 3);
     assert_eq!(node.join(2), TOTAL * 2 / 3);
@@ -272,7 +272,7 @@ fn success_above_reduced_reservation_is_lowered() {
     assert_eq!(node.notices(), [(1, Reduce, TOTAL / 2)]);
     node.serial = first;
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL, 0), (Negotiation::Success, TOTAL / 2));
-    // Below Min it becomes a failure.
+    // A success below Min becomes a failure.
     let mut node = Node::new(&[]);
     node.request(1, ALL, TOTAL / 2 + 1);
     let first = node.serial;
@@ -302,7 +302,7 @@ fn stale_and_repeated_answers_change_nothing() {
     assert_eq!((node.reading("given"), node.reading("flows")), (TOTAL / 2, 1));
 }
 
-/// A silent record expires; data keeps it.
+/// A record without data expires; data keeps a record.
 #[test]
 fn silent_record_expires_and_data_keeps_it() {
     let mut node = Node::with_flows(2);
@@ -357,7 +357,8 @@ fn subflows_share_one_transmissions_rate() {
     let reduced = Message::Adjustment { kind: Reduce, id: subflow(0), speed: rate(TOTAL / 4) };
     assert_eq!(notices, [(7, reduced)]);
     assert_eq!((node.reading("flows"), node.reading("transmissions")), (3, 2));
-    // By weight: a third one requests half the port, so it gets a fifth of the transmission's half.
+    // A third subflow requests half of the port's bandwidth, so the weights are 2, 2 and 1: it gets a fifth of the
+    // transmission's half.
     assert_eq!(node.request_of(9, subflow(2), TOTAL / 2, 0), Some(TOTAL / 2 / 5));
     assert_eq!(node.reading("given"), TOTAL);
 }
@@ -365,7 +366,7 @@ fn subflows_share_one_transmissions_rate() {
 /// Expected arrivals find reserved bandwidth.
 #[test]
 fn expected_arrivals_find_reserved_bandwidth() {
-    // Ten transmissions per second, ten round-trip times of 20.011 ms (the eleventh request): QT = 2.0011.
+    // Ten arrivals per second, and alpha = 10 with an RTT of 20.011 ms (the eleventh request): QT = 2.0011.
     let mut node = Node::new(&[("slot", 1_000.0), ("alpha", 10.0)]);
     for flow in 0..10 {
         node.join(flow);
@@ -395,7 +396,7 @@ fn request_flood_cannot_grow_the_table() {
     assert_eq!(node.reading("flows"), 0);
 }
 
-/// Invalid, misdirected and foreign messages are stopped and counted.
+/// Invalid and misdirected messages are consumed and counted; messages about another flow's transmission are counted.
 #[test]
 fn invalid_or_misdirected_messages_stop_and_count() {
     let mut node = Node::with_flows(1);
@@ -408,7 +409,7 @@ fn invalid_or_misdirected_messages_stop_and_count() {
         assert!(!node.forward(&mut control(1, Flags::NONE, &message)));
     }
     assert_eq!(node.reading("messages_refused"), 3);
-    // Requests and terminations for another flow's transmission.
+    // A request, a termination and a reduction that name another flow's transmission.
     assert_eq!(node.request_of(1, id(2), ALL, 0), None);
     let end = Message::Adjustment { kind: Adjustment::Terminate, id: id(2), speed: Rate::ZERO };
     node.forward(&mut control(1, Flags::NONE, &end));
@@ -427,18 +428,18 @@ fn passing_reduction_of_another_node_frees_bandwidth() {
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     assert_eq!(node.notices(), [(2, Increase, TOTAL - TOTAL / 6)]);
-    // A reduction that overtakes a request does not affect the answer to it.
+    // A reduction that passes between a request and its answer does not affect the answer.
     assert_eq!(node.request(1, TOTAL / 3, 0), Some(TOTAL / 3));
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL / 4, 0), (Negotiation::Success, TOTAL / 4));
 }
 
-/// Traffic back to other senders is deducted from the port's bandwidth.
+/// Reverse-direction traffic is deducted from the port's bandwidth.
 #[test]
 fn reverse_traffic_is_deducted_from_the_bandwidth() {
     let mut node = Node::with_flows(2);
     node.notices();
-    // 52 B every 100 us are 520 kB/s; with a tenth more, 572 kB/s.
+    // ACKs of 52 B every 100 us are 520 kB/s; with the margin of a tenth, 572 kB/s.
     for _ in 0..1_000 {
         let mut ack = Packet::new(9);
         ack.flags = Flags::ACK.with(Flags::REVERSE);
@@ -450,7 +451,7 @@ fn reverse_traffic_is_deducted_from_the_bandwidth() {
     assert!((TOTAL - 580_000..=TOTAL - 572_000 + 4_000).contains(&given), "{given}");
     let notices = node.notices();
     assert!(notices.iter().filter(|notice| notice.1 == Reduce).count() >= 2, "{notices:?}");
-    // After they cease, the deducted rate is distributed again.
+    // After the ACKs cease, the deducted rate is distributed again.
     node.pass(2_000);
     assert_eq!(node.notices().last().map(|notice| notice.1), Some(Increase));
 }

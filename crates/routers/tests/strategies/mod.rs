@@ -1,10 +1,10 @@
-//! Arbitrary rate headers, as a broken or hostile end writes them.
+//! Arbitrary rate headers, as a broken or hostile endpoint writes them.
 
 use proptest::prelude::*;
 
 use super::RateHeader;
 
-/// Any header, with fields of any bits.
+/// Any header, with arbitrary bits in its fields.
 pub fn rate_headers() -> impl Strategy<Value = RateHeader> {
     let field = || prop_oneof![any::<u32>().prop_map(f32::from_bits), Just(0.0f32), Just(-0.0f32), -1e9..1e9f32];
     prop_oneof![

@@ -31,7 +31,7 @@ fn close_by_client_holds_timewait_for_two_msl() {
     net.run(ms(2_000));
     assert_eq!((of_close(&net, CLIENT), of_close(&net, SERVER)), (vec![Kind::Close], vec![Kind::Reset]));
     assert_eq!(net.states(), (State::TimeWait, State::Closed));
-    // 2 MSL after the Reset, which arrives at 1.04 s.
+    // TIMEWAIT ends 2 MSL after the arrival of the Reset at 1.04 s.
     assert_eq!(net.ends[CLIENT].deadline(), ms(241_040));
     net.run(ms(241_041));
     assert_eq!(net.states().0, State::Closed);
@@ -166,7 +166,7 @@ fn timewait_resets_packets_but_not_resets() {
         }
         net.run_for(ms(130));
     }
-    // One reply to ten simultaneous Data packets, one to ten Closes.
+    // Ten simultaneous Data packets get one reply, and so do ten Closes.
     let refusals: Vec<u64> = net.log.iter().map(|(_, _, header)| header.seq).collect();
     assert_eq!(refusals, [0, 1], "zero for packets without acknowledgement number, else one more than that");
     assert_eq!(net.states().0, State::TimeWait);

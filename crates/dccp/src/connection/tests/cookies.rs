@@ -20,7 +20,7 @@ fn keys(now: Nanos) -> CookieKeys {
     keys
 }
 
-/// The key of an interval is its number, so that tests repeat.
+/// The key of an interval is derived from the interval's number, so that tests are reproducible.
 fn refresh(keys: &mut CookieKeys, now: Nanos) {
     let number = now.as_nanos() / CookieKeys::INTERVAL.as_nanos();
     keys.refresh(now, || Ok::<_, ()>([number as u8 + 1; KEY])).unwrap();
@@ -69,7 +69,7 @@ fn part_open(keys: &CookieKeys, server: &Config, now: Nanos) -> (Connection, Vec
     (client, ack)
 }
 
-/// A connection rebuilt from a cookie agrees on the same features as one with state, and carries data.
+/// A connection rebuilt from a cookie agrees on the same features as a connection with state, and carries data.
 #[test]
 fn cookie_rebuilds_the_negotiated_connection() {
     for scheme in ["newreno", "bbr", "ccid2", "ccid3", "dccp-bbr"] {
@@ -140,7 +140,7 @@ fn cookie_of_other_connection_is_bad() {
     for kind in [Kind::Close, Kind::Sync, Kind::Reset, Kind::Response] {
         assert!(matches!(with(&|header| header.kind = kind), Returned::Nothing), "{kind:?}");
     }
-    // Any bit of the cookie counts.
+    // A change of any bit makes the cookie invalid.
     let cookie = &init_cookies(body.options)[0];
     for bit in 0..cookie.len() * 8 {
         let (mut forged, mut bytes) = (cookie.clone(), vec![]);
@@ -150,11 +150,11 @@ fn cookie_of_other_connection_is_bad() {
     }
 }
 
-/// A cookie is accepted with its key and the next one, and never longer than its lifetime.
+/// A cookie is accepted while its key is the current or the previous key, and never longer than its lifetime.
 #[test]
 fn cookie_expires_with_its_key() {
     let server = config(Role::Server, "newreno");
-    // From the end and the begin of an interval.
+    // Cookies issued at the end and at the beginning of an interval.
     for (at, last) in
         [(CookieKeys::INTERVAL - ms(1), CookieKeys::INTERVAL * 2 - ms(1)), (ms(1), CookieKeys::LIFETIME - ms(1))]
     {
@@ -163,12 +163,12 @@ fn cookie_expires_with_its_key() {
         refresh(&mut keys, last);
         assert!(matches!(open(&keys, &server, last, ends(), &ack), Returned::Connection(_)), "{at:?}");
         let stale = last + ms(2);
-        // Without a refresh too.
+        // The cookie is invalid even before the keys are refreshed.
         assert!(matches!(open(&keys, &server, stale, ends(), &ack), Returned::Bad), "{at:?}");
         refresh(&mut keys, stale);
         assert!(matches!(open(&keys, &server, stale, ends(), &ack), Returned::Bad), "{at:?}");
     }
-    // Epochs are named by one byte, but no key outlives 256 intervals.
+    // One byte identifies the epoch, but no key lives for 256 intervals.
     let mut keys = keys(ms(1));
     let (_, ack) = part_open(&keys, &server, ms(1));
     let later = CookieKeys::INTERVAL * 256 + ms(1);
@@ -208,8 +208,8 @@ proptest! {
     }
 }
 
-/// Every interval has another key, and a fresh cookie opens a connection at any time, also beyond the 256 intervals that
-/// one byte can name.
+/// Every interval has a different key, and a fresh cookie opens a connection at any time, also beyond the 256 intervals
+/// that one byte can identify.
 #[test]
 fn cookie_keys_change_every_interval() {
     let server = config(Role::Server, "newreno");

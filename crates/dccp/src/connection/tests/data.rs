@@ -34,7 +34,7 @@ fn schemes_fill_a_bottleneck() {
         net.run(Nanos::from_secs(5));
         let early = received(&net, SERVER);
         net.run(Nanos::from_secs(25));
-        // The link carries 1400 of 1416 or 1424 bytes: 1.23 MB/s. CCID 3 is smooth and uses less with 40 ms
+        // Of each packet of 1416 or 1424 bytes, 1400 are payload: 1.23 MB/s. CCID 3 is smooth and uses less with 60 ms
         // of buffer.
         let share = (received(&net, SERVER) - early) as f64 / (20.0 * 1_250_000.0 * 1400.0 / 1424.0);
         let least = if scheme == "ccid3" { 0.6 } else { 0.85 };
@@ -70,8 +70,8 @@ fn counters_of_lossy_transfer_add_up_to_sent() {
 /// CCID 2's window counts packets of any size (RFC 4341 section 5).
 #[test]
 fn ccid2_window_counts_packets_of_any_size() {
-    // pipe < cwnd, in packets. cwnd starts at 3 packets (4380 bytes in datagrams of 1400) and grows by one
-    // per two acknowledged packets.
+    // pipe < cwnd, in packets. cwnd starts at 3 packets (4380 bytes in datagrams of 1400) and grows by one packet per
+    // two acknowledged packets.
     for size in [1, 100, 1_400] {
         let mut net = Net::with("ccid2");
         net.run(ms(100));
@@ -83,7 +83,7 @@ fn ccid2_window_counts_packets_of_any_size() {
             net.run(ms(120 + 40 * round));
             sent.push(net.ends[CLIENT].stats().data_packets_sent);
         }
-        // Windows of 3, 4, 6 and 9; two packets of the first are acknowledged at once.
+        // The windows have 3, 4, 6 and 9 packets; two packets of the first window are acknowledged immediately.
         assert_eq!(sent, [3, 3 + 3, 6 + 6, 12 + 9], "{size} bytes");
         net.run(ms(5_000));
         assert_eq!(net.datagrams(SERVER).len(), 100);
@@ -153,8 +153,8 @@ fn datagrams_over_bad_link_arrive_whole_and_once() {
 /// A reordered packet declared lost is counted as late, and its recovery as spurious.
 #[test]
 fn loss_of_late_packet_is_undone() {
-    // One packet in twenty is delayed by up to 15 ms, at one packet per 2 ms: more than three overtake some
-    // of them.
+    // One packet in twenty is delayed by up to 15 ms, at one packet per 2 ms: more than three packets overtake some of
+    // the delayed packets.
     let link = Link { reorder: (0.05, ms(15)), ..Link::default() };
     let mut client = config(Role::Client, "newreno");
     client.initial_window = 40;
@@ -250,7 +250,7 @@ fn ack_vector_memory_is_freed_by_acks_of_acks() {
     let mut net = bottleneck("newreno");
     net.run(Nanos::from_secs(20));
     let dataacks = net.times(CLIENT, Kind::DataAck).len();
-    // About once per round trip of 40 to 100 ms, over 20 s.
+    // The client acknowledges about once per round trip of 40 to 100 ms, over 20 s.
     assert!((150..=520).contains(&dataacks), "{dataacks}");
     let longest = net.ends[SERVER].memory();
     // A 16-byte record per vector of one or two round trips; for 20 s the records would take 150 kB.
@@ -260,7 +260,7 @@ fn ack_vector_memory_is_freed_by_acks_of_acks() {
 /// An Ack Vector that outgrew its packet is short again after one acknowledgement of it.
 #[test]
 fn ack_vector_longer_than_header_recovers_after_one_ack() {
-    // A quarter of the packets is lost, and for 25 s every acknowledgement of an acknowledgement.
+    // A quarter of the packets is lost; for 25 s, so is every acknowledgement of an acknowledgement.
     let mut net = bottleneck("fixed");
     net.link.loss = 0.25;
     net.lose = Box::new(|end, header| end == CLIENT && header.kind == Kind::DataAck);
@@ -355,8 +355,8 @@ fn ecn_marks_slow_senders_without_loss() {
         assert_eq!((stats.lost_packets, stats.timeouts), (0, 0), "{scheme}");
         let share = received(&net, SERVER) as f64 / (20.0 * 1_250_000.0);
         assert!(share > if ccid == 3 { 0.6 } else { 0.85 }, "{scheme}: {share}");
-        // The queue: 20 ms before a mark, and the arrivals until the reduction acts. Without marks it would
-        // hold 800 ms.
+        // The queue holds 20 ms of data before a mark, and the arrivals until the reduction takes effect. Without marks
+        // the queue would hold 800 ms.
         let srtt = net.ends[CLIENT].srtt().unwrap();
         assert!(srtt < ms(150), "{scheme}: {srtt:?}");
         // An endpoint that cannot read marks receives no ECN-capable packets and reports no marks.

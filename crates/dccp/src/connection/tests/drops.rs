@@ -54,8 +54,8 @@ fn receive_drops_reduce_sender_to_packet_per_round_trip() {
         net.run(Nanos::from_secs(4));
         let (before, timeouts) = (sent(&net), net.ends[CLIENT].stats().timeouts);
         net.run(Nanos::from_secs(5));
-        // 25 round trips of 40 ms, or of up to 240 ms if a packet is acknowledged alone. Windows grow by a
-        // packet or two until the next report, and a rate probes.
+        // One second has 25 round trips of 40 ms; a round trip lasts up to 240 ms if a packet is acknowledged alone. A
+        // window grows by one or two packets until the next report, and a rate-based scheme probes.
         let few = sent(&net) - before;
         assert!((4..=4 * 25).contains(&few), "{scheme}: {few} packets");
         assert_eq!(net.ends[CLIENT].stats().timeouts, timeouts, "{scheme}");
@@ -84,7 +84,7 @@ fn slow_receiver_stops_sender_growth() {
         };
         let before = room(&net);
         net.run(ms(1_000));
-        // CCID 2 may grow by a packet between reports; a rate equals the receive rate.
+        // The window of CCID 2 may grow by a packet between reports; the rate of CCID 3 equals the receive rate.
         assert!(room(&net) <= before + 1_400 + before / 10, "{scheme}: {} after {before}", room(&net));
         assert!(net.ends[CLIENT].stats().slow_reports > 5, "{scheme}");
         net.ends[SERVER].set_slow_receiver(false);
@@ -176,7 +176,8 @@ fn data_forbidden_by_protocol_is_reported() {
     };
     assert_eq!(exchange(&mut server, Kind::Request, 1), (Kind::Response, vec![(1, 1, 0)], true));
     assert_eq!(exchange(&mut server, Kind::Request, 2), (Kind::Response, vec![(2, 2, 0)], true));
-    // An acknowledgement of the Response ends its report. (A gap is acknowledged at once.)
+    // An acknowledgement of the Response ends the report that the Response carried. (A gap is acknowledged
+    // immediately.)
     let (kind, reported, _) = exchange(&mut server, Kind::DataAck, 5);
     assert_eq!((kind, reported), (Kind::Ack, vec![(5, 1, 0)]));
     assert!(server.poll_event() == Some(Event::Connected) && server.poll_event().is_none());

@@ -1,4 +1,4 @@
-//! Every datagram has one fate, as both ends count it.
+//! Every datagram has one fate, by the counters of both endpoints.
 
 use narrows_cc::{Nanos, Rate};
 use proptest::prelude::*;
@@ -6,19 +6,19 @@ use proptest::prelude::*;
 use super::net::*;
 use crate::connection::*;
 
-/// Sends `count` datagrams at a constant rate, waits for the last reports, and returns both ends' counters.
+/// Sends `count` datagrams at a constant rate, waits for the last reports, and returns both endpoints' counters.
 fn transfer(net: &mut Net, count: u64, every: Nanos) -> (Stats, Stats) {
     net.run(ms(500));
     for _ in 0..count {
         let _ = net.ends[CLIENT].push(net.now, &[7; 1_000]);
         net.run_for(every);
     }
-    // Longer than any packet can be late, and than the timeout after the last.
+    // This time exceeds the longest delay of a packet, and the timeout after the last packet.
     net.run_for(Nanos::from_secs(10));
     (*net.ends[CLIENT].stats(), *net.ends[SERVER].stats())
 }
 
-/// Losses that both ends agree on: declared, reported, and not arrived late.
+/// Losses on which both endpoints agree: declared, reported, and not arrived late.
 fn lost(sender: &Connection) -> u64 {
     let stats = sender.stats();
     stats.lost_packets - stats.late_packets - sender.unreported_losses()
@@ -27,9 +27,9 @@ fn lost(sender: &Connection) -> u64 {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Law: with loss, reordering and duplication, received + lost never exceeds sent, and what is neither is
-    /// unreported or in flight. Acknowledgements are delayed and duplicated, but not lost: a report that
-    /// never arrives cannot be counted.
+    /// Law: with loss, reordering and duplication, received + lost never exceeds sent, and every other packet is
+    /// unreported or in flight. Acknowledgements are delayed and duplicated, but not lost: a report that never arrives
+    /// cannot be counted.
     #[test]
     fn law_received_and_lost_never_exceed_sent(
         seed in 0..1_000u64,
@@ -46,7 +46,7 @@ proptest! {
         let mut sent = 0u64;
         net.lose = Box::new(move |end, _| {
             sent += u64::from(end == CLIENT);
-            // Drawn by the number of the packet; the handshake passes.
+            // The packet's number decides whether it is lost; the handshake packets pass.
             end == CLIENT && loss > 0 && sent > 4 && (sent.wrapping_mul(2_654_435_761) ^ seed).is_multiple_of(loss)
         });
         let (sender, receiver) = transfer(&mut net, 300, ms(every));
@@ -54,7 +54,7 @@ proptest! {
         let all = sender.data_packets_sent;
         prop_assert!(all > 20, "{all} sent");
         prop_assert!(receiver.data_packets_received + lost(end) <= all, "{} received, {} lost of {all}", receiver.data_packets_received, lost(end));
-        // Each has one fate.
+        // Each packet has one fate.
         let rest = end.unreported_losses() + sender.unanswered_packets + end.data_packets_in_flight();
         prop_assert_eq!(sender.delivered_packets + lost(end) + rest, all);
         prop_assert!(sender.delivered_packets <= receiver.data_packets_received);
@@ -63,8 +63,8 @@ proptest! {
     }
 }
 
-/// A packet that arrives many round trips late is not counted as lost, although its record is long gone; one
-/// that is too late for the receiver is lost, and no duplicate.
+/// A packet that arrives many round trips late is not counted as lost, although its record was dropped long before. A
+/// packet that is too late for the receiver counts as lost, not as a duplicate.
 #[test]
 fn fates_packet_many_round_trips_late_is_not_lost() {
     let link = Link { delay: ms(1), reorder: (0.1, ms(300)), ..Link::default() };

@@ -11,7 +11,7 @@ fn agreed(net: &Net, number: u8) -> [(u64, u64); 2] {
         .map(|end| (end.features().value(number, Side::Local), end.features().value(number, Side::Remote)))
 }
 
-/// Non-negotiable features take the value of their location, server-priority features a common value.
+/// Non-negotiable features take the value of their location; server-priority features take a common value.
 #[test]
 fn features_of_both_endpoints_are_negotiated() {
     let (mut client, mut server) = (config(Role::Client, "ccid2"), config(Role::Server, "ccid3"));
@@ -100,7 +100,7 @@ fn sequence_window_grows_with_packets_in_flight() {
     net.link.bottleneck = Some((rate, 500_000));
     net.ends[CLIENT].set_backlogged(1_000);
     net.run(ms(20_000));
-    // 12.2 packets per ms over 40 ms: 488 in flight, plus the queue.
+    // The link carries 12.2 packets per ms and has an RTT of 40 ms: 488 packets are in flight, plus the queue.
     let width = net.ends[SERVER].features().value(feature::SEQUENCE_WINDOW, Side::Remote);
     assert!((2_048..=16_384).contains(&width), "{width}");
     let stats = net.ends.each_ref().map(|end| *end.stats());
@@ -125,8 +125,8 @@ fn sequence_window_of_receiver_grows_with_acks_in_flight() {
     net.link.bottleneck = Some((narrows_cc::Rate::from_bits_per_sec(100_000_000), 500_000));
     net.ends[CLIENT].set_backlogged(1_000);
     net.run(ms(20_000));
-    // One Ack per two of 12.2 packets per ms, acknowledged once per round trip of at least 40 ms: at least
-    // 244 in flight.
+    // The receiver sends one Ack per two of 12.2 packets per ms, and its Acks are acknowledged once per round trip of
+    // at least 40 ms: at least 244 Acks are in flight.
     let width = net.ends[CLIENT].features().value(feature::SEQUENCE_WINDOW, Side::Remote);
     assert!(width >= 5 * 244, "{width}");
     let stats = net.ends.each_ref().map(|end| *end.stats());
@@ -214,7 +214,7 @@ fn options_unknown_feature_gets_empty_confirm() {
     }
 }
 
-/// A reordered older Change does not undo a newer one.
+/// A reordered older Change does not undo a newer Change.
 #[test]
 fn features_reordered_older_change_is_ignored() {
     let mut net = Net::with("newreno");

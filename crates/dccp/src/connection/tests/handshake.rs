@@ -15,7 +15,7 @@ fn handshake_takes_three_packets() {
     assert_eq!(net.times(CLIENT, Kind::Ack)[0], ms(40));
     assert_eq!(net.states(), (State::PartOpen, State::Open));
     assert_eq!((&net.events[CLIENT][..], &net.events[SERVER][..]), (&[Event::Connected][..], &[Event::Connected][..]));
-    // One exact sample each: Request to Response, Response to Ack.
+    // Each endpoint has one exact sample: from Request to Response, and from Response to Ack.
     assert_eq!(net.ends.each_ref().map(|end| end.last_rtt()), [Some(ms(40)), Some(ms(40))]);
     assert_eq!(net.ends[0].ccids(), (Ccid::Other, Ccid::Other));
 }
@@ -60,7 +60,7 @@ fn handshake_survives_loss_of_any_packet() {
             }
             net.run(ms(20_000));
             assert_eq!(net.states(), (State::Open, State::Open), "packet {n} of {side}");
-            // Datagrams are not retransmitted: at most the lost one is missing.
+            // Datagrams are not retransmitted: at most the lost datagram is missing.
             assert!(net.datagrams(SERVER).len() >= 19, "packet {n} of {side}");
             assert_eq!(net.ends[CLIENT].ccids(), net.ends[SERVER].ccids());
             assert_eq!(net.ends[CLIENT].features().value(SEND_ACK_VECTOR, Side::Remote), 1);
@@ -75,7 +75,8 @@ fn request_unanswered_backs_off_and_aborts() {
     let mut net = Net::with("newreno");
     net.lose = Box::new(|_, _| true);
     net.run(Nanos::from_secs(1_000));
-    // After 1 s, then 2, 4, 8, 16, 32 and 64 s; the next would exceed the limit of 180 s.
+    // The Request is retransmitted after 1 s, then after 2, 4, 8, 16, 32 and 64 s; the next time would exceed the limit
+    // of 180 s.
     let expected: Vec<Nanos> = [0, 1, 3, 7, 15, 31, 63, 127].map(Nanos::from_secs).to_vec();
     assert_eq!(net.times(CLIENT, Kind::Request), expected);
     assert_eq!(net.times(CLIENT, Kind::Reset), [Nanos::from_secs(180)]);

@@ -1,4 +1,4 @@
-//! Two real hosts: each serves its endpoint only when it wakes up, late, and every packet costs CPU time.
+//! Two real hosts: each host serves its endpoint only when it wakes up, with a delay, and every packet costs CPU time.
 //!
 //! ```text
 //!  client --- 5 to 20 us, no loss ---> server     woken by a packet: after 5 to 40 us, or a stall;
@@ -76,7 +76,7 @@ impl Pair {
             if self.random.chance(stall.0) {
                 late += Nanos::from_nanos(self.random.below(stall.1.as_nanos()));
             }
-            // A busy host finds the packet when it is done.
+            // A busy host receives the packet when it is no longer busy.
             let at = if packet <= host.now { host.now } else { packet.saturating_add(late) };
             host.woken = (packet, at);
         }
@@ -163,7 +163,7 @@ fn pair(scheme: &str, late: Lateness) -> Pair {
     pair
 }
 
-/// Timers of 50 us and of 1 ms; packets served soon, always or except for one in fifty.
+/// Timer steps of 50 us and of 1 ms, each without stalls and with a stall at one wake-up in fifty.
 fn hosts() -> [Lateness; 4] {
     [(us(50), 0.0), (us(50), 0.02), (ms(1), 0.0), (ms(1), 0.02)]
         .map(|(step, chance)| Lateness { step, stall: (chance, ms(1)) })

@@ -50,8 +50,8 @@ fn pacing_after_stall_catches_up_one_round_trip() {
     while let Some(sent) = end.poll_transmit(net.now + ms(400), &mut bytes) {
         burst += u64::from(sent.data > 0);
     }
-    // The packet that was due, and the catch-up that RFC 5348 section 4.6 allows; without a bound there would
-    // be ten times as many.
+    // The burst is the scheduled packet and the catch-up that RFC 5348 section 4.6 allows; without a bound the burst
+    // would have ten times as many packets.
     let allowed = rate.over(end.srtt().unwrap()).as_u64() / 1_400;
     assert!((allowed..=allowed + 1).contains(&burst), "{burst} at once, {allowed} in a round trip");
 }

@@ -43,7 +43,7 @@ fn connection_to_peer_dead_mid_flight_aborts() {
         net.push(CLIENT, &[1; 100]);
         net.push(CLIENT, &[2; 100]);
         net.run(ms(2_000));
-        // The first packet is acknowledged, later ones are not.
+        // The first packet is acknowledged, later packets are not.
         net.push(CLIENT, &[3; 100]);
         net.run(ms(2_010));
         net.lose = Box::new(|end, _| end == CLIENT);
@@ -55,7 +55,7 @@ fn connection_to_peer_dead_mid_flight_aborts() {
         let gone = net.times(CLIENT, Kind::Reset);
         assert!(net.events[CLIENT].contains(&Event::PeerGone), "{scheme}");
         assert_eq!(gone.len(), 1, "{scheme}");
-        // Since the last feedback, or since the slightly older data in flight.
+        // The wait counts from the last feedback, or from the slightly older data in flight.
         let waited = gone[0] - answered;
         assert!(waited <= Nanos::from_secs(480) && waited > Nanos::from_secs(479), "{scheme}: {waited:?}");
     }

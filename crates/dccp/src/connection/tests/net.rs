@@ -49,7 +49,7 @@ pub(super) struct Net {
     pub(super) link: Link,
     /// Packets sent: time, sender, header.
     pub(super) log: Vec<(Nanos, usize, Header)>,
-    /// Size and NDP count of each.
+    /// Size and NDP count of each packet in `log`.
     pub(super) sizes: Vec<(usize, Option<u64>)>,
     /// Last Ack that each endpoint sent.
     pub(super) last_ack: [Vec<u8>; 2],
@@ -255,7 +255,8 @@ impl Net {
         self.poll(end);
     }
 
-    /// Pushes `count` datagrams of `size` bytes at each of `ends`, one per `gap`; all bytes are its number.
+    /// Pushes `count` datagrams of `size` bytes at each of `ends`, one per `gap`; all bytes of a datagram are its
+    /// number.
     pub(super) fn push_every(&mut self, gap: Nanos, ends: &[usize], count: usize, size: usize) {
         for i in 0..count {
             for &end in ends {

@@ -30,8 +30,8 @@ fn packet_with_options(kind: Kind, seq: Seq, ack: Seq) -> Vec<u8> {
     packet(kind, seq, ack, &encode(options), &[9; 100])
 }
 
-/// A packet with numbers outside the windows triggers a Sync (none for Syncs) and leaves the connection
-/// unchanged, for every type that carries numbers.
+/// A packet with numbers outside the windows triggers a Sync, unless it is itself a Sync or SyncAck, and leaves the
+/// connection unchanged, for every type that carries numbers.
 #[test]
 fn packet_outside_windows_gets_sync_and_changes_nothing() {
     for to in [CLIENT, SERVER] {
@@ -39,7 +39,8 @@ fn packet_outside_windows_gets_sync_and_changes_nothing() {
         let end = &net.ends[to];
         let (swl, swh) = end.sequence_window();
         let (awl, awh) = end.acknowledgement_window();
-        // W = 1000: floor(W/4) back, ceil(3W/4) ahead; W' back. Neither begins before the first packet.
+        // W = W' = 1000. The sequence number window reaches floor(W/4) back and ceil(3W/4) ahead, the acknowledgement
+        // number window W' back. Neither window begins before the first packet.
         let (isr, iss) = (end.isr.unwrap(), end.iss.unwrap());
         let back = |to: Seq, by: i64, first: Seq| to.add(1 - by.min(to.add(1).minus(first)));
         assert_eq!((swl, swh), (back(end.gsr, 250, isr), end.gsr.add(750)));
@@ -80,9 +81,9 @@ fn packet_outside_windows_gets_sync_and_changes_nothing() {
     }
 }
 
-/// Windows that the first packets no longer cut short have exactly W numbers, of which floor(W/4) are not above GSR, and
-/// W' numbers up to GSS (section 7.5.1): the first and the last are valid, their neighbours are not. W is no multiple of
-/// four, so that rounding shows.
+/// Far from the first packet, the sequence number window has exactly W numbers, of which floor(W/4) are not above GSR,
+/// and the acknowledgement number window has W' numbers up to GSS (section 7.5.1). The first and last number of each
+/// window are valid, their neighbours outside are not. W is no multiple of four, so that the rounding matters.
 #[test]
 fn windows_have_their_width_far_from_the_first_packet() {
     for widths in [[1_000, 1_001], [1_002, 1_003]] {
@@ -94,7 +95,7 @@ fn windows_have_their_width_far_from_the_first_packet() {
         net.run_for(ms(1_000));
         for to in [CLIENT, SERVER] {
             let end = &net.ends[to];
-            // W is the peer's feature, W' that of this endpoint.
+            // W is the Sequence Window of the peer, W' that of this endpoint.
             let (w, own) = (widths[1 - to] as i64, widths[to] as i64);
             let (gsr, gss) = (end.gsr, end.gss);
             assert!(gsr.minus(end.isr.unwrap()) > w && gss.minus(end.iss.unwrap()) > own, "too few packets");
@@ -145,7 +146,7 @@ fn sync_beyond_window_is_accepted_only_when_idle() {
 /// An Ack Vector that covers packets before the first one is ignored (section 11.4).
 #[test]
 fn ack_vector_beyond_first_packet_is_ignored() {
-    // The client has sent few packets. The vector reports them as received, with and without one more.
+    // The client has sent few packets. The vector reports all of them as received, or also a packet before the first.
     let mut net = Net::with("newreno");
     net.run(ms(100));
     net.push(CLIENT, &[1; 100]);
@@ -156,7 +157,7 @@ fn ack_vector_beyond_first_packet_is_ignored() {
         let mut end = end.clone();
         let ack = packet_for(&end, Kind::Ack, &encode(&[Opt::AckVector { nonce: false, runs: &[count - 1] }]));
         end.on_packet(net.now, &ack, 0);
-        // The acknowledgement number counts for its own packet only.
+        // The acknowledgement number acknowledges only the packet with this number.
         assert_eq!(end.stats.bytes_delivered, delivered);
     }
 }
@@ -173,7 +174,7 @@ fn sync_rate_is_at_most_eight_per_second() {
         net.run_for(ms(1));
     }
     assert_eq!(net.ends[SERVER].stats().syncs_sent - before, 24);
-    // The client's replies show that all is well, so the connection stays open.
+    // The client's replies are valid, so the connection stays open.
     assert_eq!(net.states(), (State::Open, State::Open));
 }
 

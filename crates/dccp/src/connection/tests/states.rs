@@ -80,8 +80,8 @@ fn is_valid(end: &Connection, kind: Kind, seq: Seq, ack: Option<Seq>, active: bo
 proptest! {
     #![proptest_config(ProptestConfig::default())]
 
-    /// An invalid packet changes no state of any endpoint and triggers at most one short reply, eight per
-    /// second.
+    /// An invalid packet changes no state of any endpoint and triggers at most one short reply, and at most eight
+    /// replies are sent per second.
     #[test]
     fn invalid_packet_changes_no_state(
         at in prop::sample::select(STATES.to_vec()),
@@ -92,7 +92,7 @@ proptest! {
         ),
     ) {
         let (mut end, mut now) = end_in(at.0, at.1, scheme);
-        // Without a known peer, or without a connection, only specific packets are accepted.
+        // Without a known peer, or without a connection, the reply to an invalid packet is a Reset.
         let resets = at.1 <= State::Request || at.1 == State::TimeWait;
         let first = now;
         let mut replies = 0;
@@ -115,7 +115,7 @@ proptest! {
             if taken {
                 continue;
             }
-            // Drain the endpoint's own packets.
+            // Drain the packets that the endpoint sends without this input.
             drain(&mut end, now, 10);
             let before = protocol_state(&end);
             let size = bytes.len();
@@ -129,14 +129,15 @@ proptest! {
                 let (answer, _) = Header::decode(answer).expect("a packet");
                 let reset = resets || at.1 == State::Closed;
                 prop_assert_eq!(answer.kind, if reset { Kind::Reset } else { Kind::Sync });
-                // In states without numbers Resets get no reply; in other states Syncs get none.
+                // In states that reply with a Reset, Resets get no reply; in other states, Syncs and SyncAcks get no
+                // reply.
                 let no_reply: &[Kind] = if reset { &[Kind::Reset] } else { &[Kind::Sync, Kind::SyncAck] };
                 prop_assert!(!no_reply.contains(&kind));
             }
             prop_assert!(end.memory() < MEMORY);
             now += ms(10);
         }
-        // Eight per second.
+        // At most eight replies per second.
         prop_assert!(replies as u64 <= 1 + (now - first).as_nanos() / ms(125).as_nanos());
     }
 }
@@ -163,7 +164,7 @@ fn corpus_packets_keep_every_state_sound() {
             let (mut end, mut now) = (start.clone(), start_at);
             for _ in 0..1_500 {
                 let mut bytes = packets[random.below(packets.len() as u64) as usize].clone();
-                // To our port, mostly with numbers close to valid ones.
+                // Address the packet to the endpoint's port, mostly with numbers close to valid numbers.
                 bytes[2..4].copy_from_slice(&5001u16.to_be_bytes());
                 if random.chance(0.8)
                     && let Ok((mut header, body)) = Header::decode(&bytes)
@@ -188,7 +189,7 @@ fn corpus_packets_keep_every_state_sound() {
                 assert!(end.memory() < MEMORY, "{side} {state:?} {scheme}: {} bytes", end.memory());
                 now += Nanos::from_micros(random.below(20_000));
                 end.on_timer(now);
-                // Restart ended connections.
+                // Count packets that keep the state and packets that change it, and restart ended connections.
                 if end.state() == state {
                     kept += 1
                 } else {

@@ -1,4 +1,4 @@
-//! A switch that reports sums, compared with one that processes packets.
+//! A switch that reports sums, compared with a switch that processes packets.
 
 use narrows_cc::{Nanos, Params, Rate};
 use narrows_packet::{Flags, Packet};
@@ -82,8 +82,8 @@ fn shares(sums: bool) -> [f64; 2] {
     [0, 1].map(|id| brf.share(id).expect("it sends").as_bytes_per_sec() as f64)
 }
 
-/// Sums of several milliseconds give the same shares as packets: the limited flow gets a tenth more than it sends, the
-/// other the rest.
+/// Sums of several milliseconds give the same shares as packets: the limited flow gets a tenth more than it sends, and
+/// the other flow gets the rest.
 #[test]
 fn sums_give_the_shares_of_packets() {
     let (packets, sums) = (shares(false), shares(true));

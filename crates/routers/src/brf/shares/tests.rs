@@ -67,14 +67,14 @@ fn joining_flow_takes_a_sufficient_residual() {
 #[test]
 fn joining_flow_scales_others_if_residual_is_small() {
     let mut shares = shares(100.0);
-    // 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others keep (100 − 30)/90 of their shares.
+    // Shares of 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others keep (100 − 30)/90 of their shares.
     let bases = divide(&mut shares, &[(f64::INFINITY, 60.0), (40.0, 30.0)]);
     near(shares.rate(bases[1]), 40.0);
     let joined = shares.join(30.0);
     near(shares.rate(joined), 30.0);
     near(shares.rate(bases[0]), 60.0 * 70.0 / 90.0);
     near(shares.rate(bases[1]), 40.0 * 70.0 / 90.0);
-    // For the next flow only the rest of the ten is unused.
+    // For the next flow only the rest of R is unused.
     shares.join(shares.initial(None, 0));
     assert!(shares.allocated() <= 110.0);
 }
@@ -93,7 +93,7 @@ fn flows_joining_a_full_link_get_equal_shares() {
 /// Equation 14 gives limited flows beta times their usage and divides the rest among the others.
 #[test]
 fn equation_14_gives_limited_flows_usage_others_rest() {
-    // Limits at 95 %: 94 of 100 is limited, 96 is not.
+    // The threshold is 95 %: a flow that uses 94 of 100 is limited, a flow that uses 96 is not.
     near(LIMIT.demand(94.0, 100.0), 94.0 * 1.1);
     assert_eq!(LIMIT.demand(96.0, 100.0), f64::INFINITY);
     let mut shares = shares(100.0);
@@ -132,14 +132,14 @@ fn limited_flow_gets_at_most_the_equal_share() {
 fn cuts_follow_equations_16_to_18_down_to_the_floor() {
     let mut shares = shares(100.0);
     let bases = divide(&mut shares, &[(f64::INFINITY, 100.0), (25.0, 25.0)]);
-    // 4 bytes within 0.2 s: 20 B/s less of 100, so every flow keeps 80 %.
+    // Draining 4 bytes within 0.2 s takes 20 B/s of 100 B/s, so every flow keeps 80 %.
     shares.drain(4.0, 0.2);
     near(shares.rate(bases[0]), 60.0);
     near(shares.rate(bases[1]), 20.0);
-    // 160 were measured, 95 of 100 are allowed: every flow keeps 95/160.
+    // A load of 160 B/s is measured and 95 of 100 B/s are allowed: every flow keeps 95/160.
     shares.unload(0.95, 160.0);
     near(shares.rate(bases[0]), 60.0 * 95.0 / 160.0);
-    // A lower load raises nothing.
+    // A lower load raises no share.
     let before = shares.allocated();
     shares.unload(0.95, 50.0);
     near(shares.allocated(), before);
@@ -239,7 +239,7 @@ proptest! {
                     let initial = shares.initial(prediction, 0);
                     let base = shares.join(initial);
                     flows.push((base, f64::INFINITY));
-                    // It gets its share, at most an equal one.
+                    // The flow gets its initial share, which is at most an equal share.
                     prop_assert!((shares.rate(base) - initial).abs() <= 1e-6 * initial);
                     prop_assert!(initial <= capacity / flows.len() as f64 * (1.0 + 1e-9));
                 }
@@ -269,7 +269,7 @@ proptest! {
                     let bases = divide(&mut shares, &measured);
                     flows = bases.iter().zip(&measured).map(|(base, (_, used))| (*base, *used)).collect();
                     let sum: f64 = flows.iter().map(|(base, _)| shares.rate(*base)).sum();
-                    // Neither more nor less: the remainder is distributed too.
+                    // The shares sum exactly to the capacity: the remainder is distributed too.
                     let whole = (sum - capacity).abs() <= 1e-9 * capacity;
                     prop_assert!(whole, "{sum} of {capacity} after a full allocation");
                     floor = least;
@@ -288,8 +288,8 @@ proptest! {
     }
 }
 
-/// With `printed` the equations are those of the paper: 11 sums measured rates, 14 neither caps demands nor distributes
-/// leftovers, 17 hardly changes a share and 18 raises it.
+/// With `printed` the equations are those of the paper: equation 11 sums measured rates, 14 neither caps demands nor
+/// distributes leftovers, 17 hardly changes a share and 18 raises it.
 #[test]
 fn printed_equations_are_those_of_the_print() {
     let mut shares = Shares::new(0.0, true);

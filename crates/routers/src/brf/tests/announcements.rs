@@ -6,7 +6,7 @@ use narrows_packet::{Flags, Packet};
 use super::{RateCode, Switch, code};
 use crate::{Outgoing, RateHeader, Router, RouterFrame, Signal};
 
-/// Shares whose ACKs take another path are announced once per round trip.
+/// The share of a flow whose ACKs take another path is announced once per round trip.
 #[test]
 fn shares_with_acks_elsewhere_are_announced_each_rtt() {
     let mut switch = Switch::new(&[]);
@@ -47,9 +47,9 @@ fn switch_is_silent_while_another_announces_less() {
         }
         announced.extend(switch.port.outbox.drain(..).map(|_| ms));
     }
-    // The first allocation after the higher announcement of 11 MB/s at 350 ms.
+    // Announcements begin with the first allocation after the other switch's announcement of 11 MB/s at 350 ms.
     assert_eq!(announced[..2], [361, 401]);
-    // A silent switch blocks announcements as long as ACKs do: three round trips.
+    // The last announcement of a switch blocks other announcements as long as an ACK does: three round trips.
     switch.signal(Signal::Insert { flow: 1, code: RateCode::encode(Rate::from_bytes_per_sec(9_000_000)).0 });
     announced.clear();
     for ms in 900..1200 {
@@ -67,7 +67,7 @@ fn switch_with_the_acks_writes_an_announced_share_once() {
     assert_eq!(switch.back_with(7, Flags::NONE, code(3.0)), code(3.0));
     switch.signal(Signal::Insert { flow: 7, code: 12_005 });
     assert_eq!([switch.ack(7), switch.ack(7)], [120.0, 0.0]);
-    // The same for ACKs that leave through the port itself.
+    // The same holds for ACKs that leave through the port itself.
     switch.signal(Signal::Insert { flow: 7, code: 12_005 });
     let mut ack = Packet::new(7);
     ack.flags = Flags::ACK.with(Flags::REVERSE);

@@ -5,23 +5,23 @@ use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::endpoint::NegotiationConfig;
 
-/// Unanswered requests before it gives up.
+/// Number of unanswered requests after which the requester gives up.
 const MAX_ATTEMPTS: u8 = 4;
 /// Maximum timeout of a request.
 const MAX_TIMEOUT: Nanos = Nanos::from_secs(10);
 /// Delay of the next request after failures on all paths.
 const RETRY_DELAY: Nanos = Nanos::from_secs(1);
-/// Delay of the next request after giving up; with repetitions, its maximum.
+/// Delay of the next request after giving up; the maximum delay if requests are refreshed.
 const FALLBACK_RETRY: Nanos = Nanos::from_secs(10);
 /// Round-trip times between usage reviews.
 pub(super) const REVIEW: u64 = 8;
 /// Factor on the usage of a sender that does not use its rate.
 const SPARE: f64 = 1.05;
-/// Minimum fraction of the rate worth returning by a message.
+/// Minimum fraction of the rate whose return is worth a message.
 const WORTH: f64 = 0.01;
-/// Minimum rate of such a request, in packets per round-trip time.
+/// Minimum rate of a request for the usage, in packets per round-trip time.
 pub(super) const LEAST: u64 = 2;
-/// Silence of the nodes after which the requester probes them; they send four times as often.
+/// Silence of the nodes after which the requester probes them; nodes send four times within this time.
 const SILENCE: Nanos = Nanos::from_secs(10);
 /// Bits of Rtt that number requests.
 const SERIAL: u32 = 7;
@@ -57,14 +57,14 @@ pub(super) struct Requester {
     id: Id,
     min: Rate,
     pub(super) max: Rate,
-    /// Maximum rate of both ends, as far as known.
+    /// Maximum rate that both endpoints allow, as far as known.
     pub(super) ends: Rate,
     paths: u8,
     pub(super) stage: Stage,
     /// Path of data, and of the last request.
     pub(super) path: u8,
     requested_path: u8,
-    /// In wire bytes.
+    /// The granted rate, in wire bytes per second.
     pub(super) granted: Option<Rate>,
     /// Max and Rtt of the last request, and whether its answer is outstanding.
     requested: Rate,
@@ -85,12 +85,12 @@ pub(super) struct Requester {
     want: Rate,
     /// Reduced rate not yet requested from the other nodes.
     unannounced: Option<Rate>,
-    /// Time of that request, and time of the next silence probe.
+    /// Time of the request that announces `unannounced`, and time of the next silence probe.
     announce_at: Nanos,
     silent_at: Nanos,
     /// Next usage review.
     pub(super) review: Review,
-    /// Time after which requests are repeated, and the time of the next repetition.
+    /// Interval after which the granted rate is requested again, and the time of the next such request.
     refresh: Nanos,
     refresh_at: Nanos,
     /// Delay of the next request after giving up.
@@ -142,14 +142,15 @@ impl Requester {
         }
     }
 
-    /// Repeats requests for the granted rate after this time, and falls back if none is answered. After that it
-    /// requests soon, then at doubled delays.
+    /// Requests the granted rate again after `refresh`, and falls back if no repetition is answered. After a fallback
+    /// the first request follows after [`RETRY_DELAY`], later requests at doubled delays.
     pub(super) fn set_refresh(&mut self, refresh: Nanos) {
         self.refresh = refresh;
         self.retry = RETRY_DELAY;
     }
 
-    /// Delay of the next request without a rate; the first delays are short, because messages may be lost for a while.
+    /// Delay of the next request without a rate; the first delays are short, because a loss of messages may be
+    /// temporary.
     fn next_retry(&mut self) -> Nanos {
         let delay = self.retry;
         self.retry = (delay * 2).min(FALLBACK_RETRY);
@@ -190,7 +191,7 @@ impl Requester {
         self.request(self.path, self.max);
     }
 
-    /// Next path to try after this one, except the one in use.
+    /// Next path to try after path `after`, except the path in use.
     fn next_path(&self, after: u8) -> Option<u8> {
         (after + 1..self.paths).find(|&path| self.granted.is_none() || path != self.path)
     }
@@ -206,8 +207,8 @@ impl Requester {
         self.at = if renegotiated { self.next_attempt(now) } else { now.saturating_add(RETRY_DELAY) };
     }
 
-    /// Schedules the announcement of a reduction after four to eight times `timeout` without another one.
-    /// The time within that range depends on the ID, because many requesters are often notified at once.
+    /// Schedules the announcement of a reduction after four to eight times `timeout` without another reduction. The ID
+    /// determines the time within that range, because many requesters are often notified at the same time.
     fn plan_announcement(&mut self, now: Nanos, timeout: Nanos) {
         if self.unannounced.is_some() {
             let Id { content, destination, subflow } = self.id;
@@ -242,7 +243,7 @@ impl Requester {
 
     fn give_up(&mut self, now: Nanos) -> Update {
         self.ends = self.max;
-        // With repetitions, an answer is always expected.
+        // If requests are refreshed, an answer is always expected.
         if self.refresh < Nanos::MAX && self.granted.is_some() && self.requested_path == self.path {
             let delay = self.next_retry();
             return self.fall_back(now, delay);
@@ -304,8 +305,8 @@ impl Requester {
         }
     }
 
-    /// Handles a message from the network about one of its paths; `None` if the message does not currently concern this
-    /// flow.
+    /// Handles a message from the network about one of the flow's paths; `None` if the message does not currently
+    /// concern this flow.
     pub(super) fn on_message(&mut self, now: Nanos, timeout: Nanos, message: &Message, path: u8) -> Option<Update> {
         if message.id() != self.id || matches!(self.stage, Stage::Before | Stage::Ended) {
             return None;
@@ -359,9 +360,9 @@ impl Requester {
     }
 
     fn on_success(&mut self, now: Nanos, max: Rate) -> Update {
-        // Either a port on the path has reduced the grant since (if answers return over another path, only
-        // this message shows it), or the port reduced it before the request passed and then granted more. The
-        // lower rate is safe, and a new request for the higher one resolves the ambiguity.
+        // Either a port on the path reduced the rate after granting it (if answers return over another path, only the
+        // reduction shows this), or the port reduced the rate before the request passed and then granted more. The
+        // lower rate is safe, and a new request for the higher rate resolves the ambiguity.
         let capped = self.requested_path == self.cap_path && self.cap < max;
         self.unannounced = capped.then_some(max);
         self.announce_at = Nanos::MAX;
@@ -410,14 +411,15 @@ impl Requester {
         }
     }
 
-    /// Runs a usage review with `sent` bytes sent in total. The requested rate is at least `least`. If the
-    /// backlog `waits` and the rate is used up to within a `packet`, requests the maximum again.
+    /// Runs a usage review with `sent` bytes sent in total. The requested rate is at least `least`. If a backlog waits
+    /// (`waits`) and the usage is within one `packet` of the full rate, requests the maximum again.
     pub(super) fn on_review(&mut self, now: Nanos, sent: u64, least: Rate, waits: bool, packet: u64) {
         let time = now - self.review.from;
         let used = Bytes::new(sent - self.review.sent).per(time);
         self.review.at = Nanos::MAX;
         let Some(granted) = self.granted.filter(|_| self.stage == Stage::Settled) else { return };
-        // Half way between full usage and the usage of a sender with the usual spare.
+        // Midway between the granted rate and the usage of a sender whose request exceeds its usage by the factor
+        // `SPARE`.
         let all = granted.mul_f64((1.0 + 1.0 / SPARE) / 2.0);
         let wish = used.mul_f64(SPARE).max(least).min(self.max);
         // A review may err by a packet, and its result must be worth a message.
@@ -430,7 +432,7 @@ impl Requester {
         }
     }
 
-    /// Requests the maximum when the backlog exceeds the requested rate.
+    /// Requests the maximum because of a backlog, unless the last request was for the maximum.
     pub(super) fn on_backlog(&mut self) {
         if self.stage == Stage::Settled && self.want < self.max {
             self.want = self.max;
@@ -438,7 +440,7 @@ impl Requester {
         }
     }
 
-    /// Next message and its path; `timeout` is the timeout of the first request.
+    /// Next message and its path; `timeout` is the timeout of the first of several repeated requests.
     pub(super) fn next_message(&mut self, now: Nanos, rtt: Nanos, timeout: Nanos) -> Option<(Message, u8)> {
         if let Some(path) = self.termination_due.take() {
             let kind = Adjustment::Terminate;

@@ -39,7 +39,7 @@ fn unanswered_requests_between_hosts_back_off_to_ten_seconds() {
     let mut state = requester();
     state.set_refresh(Nanos::from_secs(4));
     let sent = requests(&mut state, Nanos::ZERO, Nanos::from_secs(40));
-    // Given up at 1200.
+    // The requester gives up at 1200 ms.
     assert_eq!(times(&sent), [0, 80, 240, 560, 2_200, 4_200, 8_200, 16_200, 26_200, 36_200]);
 
     let Some((_, Message::Negotiation { id, rtt_us, .. })) = sent.last() else { panic!("a request") };
@@ -48,12 +48,12 @@ fn unanswered_requests_between_hosts_back_off_to_ten_seconds() {
         Message::Negotiation { kind: Negotiation::Success, max, min: Rate::ZERO, id: *id, rtt_us: rtt_us | ATTENDED };
     let now = Nanos::from_millis(36_240);
     assert_eq!(state.on_message(now, ROUND_TRIP * 2, &answer, 0), Some(Update::Rate(max)));
-    // The grant is repeated 4 s after its request, given up at 41 400.
+    // The granted rate is requested again 4 s after the last request; the requester gives up at 41 400 ms.
     let sent = requests(&mut state, now, Nanos::from_secs(45));
     assert_eq!(times(&sent), [40_200, 40_280, 40_440, 40_760, 42_400, 44_400]);
 }
 
-/// Where nodes see the flow's data and send to it, the requests follow every ten seconds.
+/// Without refreshed requests, a request follows every ten seconds after the requester has given up.
 #[test]
 fn unanswered_requests_follow_every_ten_seconds() {
     let sent = requests(&mut requester(), Nanos::ZERO, Nanos::from_secs(25));

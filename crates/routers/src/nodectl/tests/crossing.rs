@@ -1,4 +1,4 @@
-//! Messages that cross on the path: a port counts as the bottleneck exactly while it is one. Conventions
+//! Messages that cross on the path: a port counts as the bottleneck exactly while it is the bottleneck. Conventions
 //! between nodes and requesters.
 
 use super::*;
@@ -16,7 +16,7 @@ fn one_suggestion_at_a_time_keeps_the_bottleneck() {
     assert_eq!(node.notices().iter().filter(|notice| notice.0 == 1).collect::<Vec<_>>(), [&(1, Increase, first)]);
     assert_eq!(node.request(1, first, 0), Some(first));
     node.answer(1, Negotiation::Success, first, 0);
-    // It is still the bottleneck, and suggests the rest.
+    // The port is still the bottleneck, and suggests the whole bandwidth.
     node.pass(200);
     assert!(node.suggests(1, TOTAL));
 }
@@ -47,7 +47,7 @@ fn answer_with_bottleneck_elsewhere_ends_suggestions() {
     let mut node = Node::with_flows(2);
     node.terminate(2);
     node.notices();
-    // A later node lowers the half to a third: nothing is repeated, and no flow gets a suggestion for the
+    // A later node lowers the request to a third: the suggestion is not repeated, and no flow gets a suggestion for the
     // rest.
     assert_eq!(node.request(1, TOTAL, 0), Some(TOTAL));
     node.answer(1, Negotiation::Success, TOTAL / 3, 0);
@@ -66,7 +66,7 @@ fn nothing_is_suggested_between_request_and_answer() {
     node.notices();
     node.terminate(1);
     assert_eq!(node.notices(), []);
-    // The answer shows its bottleneck elsewhere: the rest stays free.
+    // The answer shows that the flow's bottleneck is elsewhere: the rest stays free.
     node.answer(2, Negotiation::Success, TOTAL / 4, 0);
     node.pass(2_000);
     assert_eq!(node.notices(), []);
@@ -81,7 +81,7 @@ fn forwarded_request_carries_the_attended_mark() {
     let Message::Negotiation { max, rtt_us, .. } = read(&packet.message()) else { panic!("a request") };
     // The port could allocate more than requested.
     assert_eq!((max, rtt_us), (rate(TOTAL / 2), 20_000 | message::ATTENDED));
-    // A second node on the path behaves in the same way, as does the answer, which repeats the mark.
+    // A second node on the path also forwards the mark, and accepts the answer that repeats it.
     assert!(node.forward(&mut packet));
     let Message::Negotiation { max, min, id, rtt_us, .. } = read(&packet.message()) else { panic!("a request") };
     assert_eq!(rtt_us, 20_000 | message::ATTENDED);
@@ -91,7 +91,7 @@ fn forwarded_request_carries_the_attended_mark() {
     assert_eq!(node.reading("given"), TOTAL / 4);
 }
 
-/// Records outlast twice the silence after which a requester sends a new request.
+/// Records last at least twice the silence after which a requester sends a new request.
 #[test]
 fn record_timeout_is_at_least_twice_the_lease() {
     let timeout = Nodectl::INFO.params.iter().find(|param| param.name == "timeout").expect("it has one");

@@ -3,7 +3,7 @@
 use super::*;
 
 impl Node {
-    /// Sends a request over a path, which the node forwards.
+    /// Sends a request over a path, and expects the node to forward it.
     fn request_over(&mut self, path: u8, flow: u32, max: u64) {
         self.serial += 1;
         let mut packet = control(flow, Flags::NONE, &self.negotiation(Negotiation::Request, id(flow), max, 0));
@@ -19,7 +19,8 @@ impl Node {
     }
 }
 
-/// A port on both paths of flow 1, with half of the rate on the old path 0 and a request for all on the new path 1.
+/// A port on both paths of flow 1, which has half of the bandwidth on its old path 0 and has requested all of it on its
+/// new path 1.
 fn moving() -> Node {
     let mut node = Node::new(&[]);
     node.request_over(0, 1, TOTAL / 2);
@@ -49,15 +50,15 @@ fn flow_refused_on_a_new_path_ends_on_its_old_one() {
     assert_eq!((node.reading("flows"), node.reading("given")), (0, 0));
 }
 
-/// A reduction on a path that a flow is leaving does not affect the new one.
+/// A reduction on a path that a flow is leaving does not affect the new path.
 #[test]
 fn reduction_on_the_old_path_spares_the_new_one() {
     let mut node = moving();
-    // A reduction on its old path, by a later node.
+    // A later node sends a reduction over the flow's old path.
     let reduce = Message::Adjustment { kind: Reduce, id: id(1), speed: rate(TOTAL / 6) };
     node.back(&mut control(1, Flags::REVERSE, &reduce));
     assert_eq!(node.reading("given"), TOTAL);
-    // It takes effect if the new path is refused.
+    // The reduction takes effect when the flow is refused on the new path.
     node.answer(1, Negotiation::Failure, 0, 0);
     assert_eq!(node.reading("given"), TOTAL / 6);
 }
