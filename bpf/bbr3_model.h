@@ -43,7 +43,7 @@ struct core_params {
 	__u64 loss_prefix; /* loss_thresh / (1 - loss_thresh) */
 	__u64 beta;
 	__u64 headroom;
-	__u64 full_bw_growth; /* minus 1 */
+	__u64 full_bw_growth; /* the growth minus 1 */
 	__u32 startup_gain;
 	__u32 startup_cwnd_gain;
 	__u32 drain_gain;
@@ -82,7 +82,7 @@ struct bounds {
 };
 
 struct bbr {
-	struct max_filter extra; /* by round trips */
+	struct max_filter extra; /* window in round trips */
 	struct bounds bounds;
 	struct bounds saved; /* before the current recovery */
 	__u64 initial_window;

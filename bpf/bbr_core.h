@@ -73,7 +73,7 @@ struct bbr {
 	__u8 idle_restart : 1;
 	__u8 policed : 1; /* the policer's rate is in use */
 	__u8 watched : 1; /* the policer samples */
-	struct max_filter bw; /* by round trips */
+	struct max_filter bw; /* window in round trips */
 	__u32 round;
 	__u32 next_delivered; /* the round ends when a packet sent at this count is acknowledged */
 	__u32 delivered_at;
@@ -88,7 +88,7 @@ struct bbr {
 
 _Static_assert(sizeof(struct bbr) <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv), "the space for a scheme");
 
-/* The rest, in the storage of the socket. */
+/* The rest of a flow's state, in the storage of the socket. */
 struct rest {
 	struct policer policer;
 	__u64 full_bw;
@@ -103,7 +103,7 @@ typedef struct rest stored;
 #include "bbr_flow.h"
 #include "bbr_host.h"
 
-/* The hooks of a scheme, called at the points of the Rust policy of the same names. */
+/* The hooks of a scheme, called where the Rust core calls the methods of the same names of its policy. */
 static void own_init(struct bbr *b, struct rest *rest, __u32 now, __u32 rtt);
 static void own_observe(struct sock *sk, struct bbr *b, const struct ack *a);
 static void own_enter_phase(struct bbr *b, __u8 phase);
@@ -112,7 +112,7 @@ static bool own_phase_done(const struct bbr *b, const struct ack *a);
 static bool own_drain_done(struct sock *sk, const struct bbr *b, const struct ack *a);
 static __u32 own_cwnd_gain(const struct bbr *b);
 
-/* 0: the flow has not begun. */
+/* The state of a flow; 0: the flow has not begun. */
 static struct bbr *flow_of(struct sock *sk)
 {
 	struct bbr *b = (struct bbr *)((struct inet_connection_sock *)sk)->icsk_ca_priv;

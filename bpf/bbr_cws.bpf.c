@@ -18,7 +18,7 @@
 
 enum {
 	FEW = 8, /* samples in a round trip: with fewer, delayed acknowledgements may dominate */
-	HEAVY = 16, /* loss of more than this part of a round trip is congestion, regardless of the queue */
+	HEAVY = 16, /* loss of more than 1/16 of a round trip is congestion, regardless of the queue */
 };
 
 #define STANDARD_MOST (1ULL << (23 + GAIN_SHIFT))
@@ -51,12 +51,14 @@ struct own {
 
 struct own_rest {
 	__u64 bound; /* W in segments with 20 fractional bits; 0: ProbeBW has not begun */
-	/* The growth curve: it rises from low, at the time since, to peak after the time back, and beyond. */
+	/* The growth curve: it has the value `low` at the time `since`, reaches `peak` after the time `back`, and rises
+	 * beyond.
+	 */
 	__u64 peak;
 	__u64 low;
 	__u64 since;
 	__u64 back;
-	__u32 rounds; /* since the time since */
+	__u32 rounds; /* round trips since `since` */
 	__u32 scale;
 	__u32 scale_up; /* rounded up */
 	__u32 base; /* R0, minimum RTT of the connection; tcp_min_rtt would forget it after five minutes */

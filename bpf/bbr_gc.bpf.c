@@ -41,7 +41,7 @@ struct own {
 };
 
 struct own_rest {
-	struct max_filter rtt_max; /* by microseconds */
+	struct max_filter rtt_max; /* window in microseconds */
 	__u32 least; /* of the round trip in progress; 0: no sample yet */
 	__u32 last_least; /* of the last round trip; 0: none */
 };

@@ -57,7 +57,7 @@ struct flow {
 	__u8 round_timed_out;
 	__u32 srtt; /* 0: none */
 	__u32 cwnd;
-	__u32 initial; /* cwnd */
+	__u32 initial; /* initial cwnd */
 	__u32 restart; /* idle time reduces CUBIC's cwnd to no less than this */
 	__u32 seen; /* number of the last rate read from the network */
 	__u8 state;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
 /* Data shared by the programs of a BRF switch and its agent. crates/brf/src/switch/maps.rs has the same layouts.
- * Addresses and ports are in network order, rates bytes per second on the wire, times nanoseconds of CLOCK_MONOTONIC.
+ * Addresses and ports are in network order. Rates are bytes per second on the wire, and times are nanoseconds of
+ * CLOCK_MONOTONIC.
  */
 
 /* The 5-tuple of a flow's data. */

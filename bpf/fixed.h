@@ -2,8 +2,8 @@
 #pragma once
 /* Arithmetic without floating point.
  *
- * Gains and ratios have 20 fractional bits, rates are bytes per second, times microseconds. Every division rounds
- * down. A product of a rate or an amount below 2^40 and a gain below 2^24 fits 64 bits.
+ * Gains and ratios have 20 fractional bits, rates are bytes per second, and times are microseconds. Every division
+ * rounds down. A product of a rate or an amount below 2^40 and a gain below 2^24 fits 64 bits.
  */
 enum { GAIN_SHIFT = 20, ONE = 1 << GAIN_SHIFT };
 

@@ -108,7 +108,7 @@ static void follow(struct sock *sk, struct state *st, const struct decision *d, 
 		/* A newer reduction resets prr_out. */
 		left = tp->prr_out >= d->prr_out && left > tp->prr_out ? left - tp->prr_out : 0;
 		left += in_flight(tp);
-		/* `acked` packets were delivered since the decision: packet conservation below the target. */
+		/* Packets that this event delivers come after the decision: packet conservation below the target. */
 		cwnd = atleast(atmost(left + acked, cwnd), left);
 	}
 	tp->snd_cwnd = atleast(cwnd, 1);
@@ -181,7 +181,7 @@ static void event(struct sock *sk, __u32 kind, __u32 ack_flags, const struct rat
 		c->calls++;
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
-		/* The next record reports the states. */
+		/* The next record reports the flags and states instead. */
 		st->flags = flags;
 		if (c)
 			c->drops++;

@@ -1,4 +1,4 @@
-//! BRF's header on this machine's kernel. Without root or BPF the tests say so and pass.
+//! BRF's header on this machine's kernel. Without root or BPF the tests print the reason and pass.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

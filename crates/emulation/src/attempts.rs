@@ -31,7 +31,7 @@ pub fn attempts<O>(
     unreachable!("the last attempt returns")
 }
 
-/// Ends the threads that watch this flag when it is dropped.
+/// Sets the flag when dropped, which ends the threads that watch the flag.
 #[derive(Debug)]
 pub struct Ending<'a>(pub &'a AtomicBool);
 

@@ -90,7 +90,7 @@ pub struct Buckets {
 }
 
 impl Buckets {
-    /// Buckets of `burst` tokens, refilled at `per_second` tokens.
+    /// Buckets of `burst` tokens, refilled at `per_second` tokens per second.
     pub fn new(hasher: Hasher, per_second: u64, burst: u64) -> Self {
         let interval = Nanos::from_nanos(1_000_000_000 / per_second.max(1));
         Self { hasher, interval, most: interval * burst, full_at: vec![Nanos::ZERO; BUCKETS] }

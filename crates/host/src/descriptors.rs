@@ -14,7 +14,7 @@ use crate::clock::timespec;
 const OTHERS: u64 = 256;
 
 /// Waits at most this long until one of two descriptors is readable. Returns which of them are readable: none after a
-/// signal.
+/// timeout or a signal.
 ///
 /// # Errors
 /// If the system refuses to wait.

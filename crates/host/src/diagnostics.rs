@@ -1,4 +1,4 @@
-//! The kernel's report of a TCP socket (`sock_diag`).
+//! The kernel's report on a TCP socket (`sock_diag`).
 //!
 //! Reads one socket at a time, because a dump walks the hash table of all sockets of the machine, which takes
 //! milliseconds.

@@ -45,7 +45,7 @@ const fn changes_layout(letter: char) -> bool {
 mod tests {
     use super::*;
 
-    /// noq's limit on gaps is explained, other reasons stay.
+    /// noq's limit on gaps is explained; other reasons stay unchanged.
     #[test]
     fn gaps_of_quic_are_explained() {
         let reason = reason_of_quic("aborted by peer: too many gaps in stream buffer".to_owned());

@@ -1,9 +1,9 @@
 //! Packets from the hosts, with their departure times.
 //!
 //! A packet waits in its device until the emulator reads it. If the machine suspends the emulator for milliseconds, the
-//! link would idle and then receive a burst, which would stay in the queue of a paced flow. The TCP timestamp has the
-//! departure time in milliseconds (RFC 7323; Linux counts milliseconds), so a packet read late enters the network at
-//! that time.
+//! link would idle and then receive a burst, which would stay in the queue of a paced flow. The TCP timestamp contains
+//! the departure time in milliseconds (RFC 7323; Linux counts milliseconds), so a packet read late enters the network
+//! at that time.
 
 use std::ops::Range;
 

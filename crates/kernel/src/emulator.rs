@@ -32,7 +32,7 @@ use crate::shim::Shim;
 use crate::tap::{Latest, ReceiverTap, SenderTap};
 use crate::{rates, support};
 
-/// Time between the preparation of the hosts and the start.
+/// Time between the preparation of the hosts and the start of the run.
 const LEAD: Duration = Duration::from_millis(20);
 /// Longest interval between two readings of the senders' state.
 const READINGS: Nanos = Nanos::from_millis(100);

@@ -179,7 +179,7 @@ impl Requester {
                     let read = self.flow.on_datagram(now, netlink, unwritten, &bytes[..length]);
                     changed = read.map_err(failed)?.or(changed);
                 }
-                // Also if the peer is unreachable: it counts as silent.
+                // Any error ends the reading; an unreachable peer counts as silent.
                 Err(_) => break,
             }
         }

@@ -248,7 +248,7 @@ fn drawn(values: &Params, seed: u64) -> Tape {
         let acked = packets(&mut random, 60);
         let event = match if number == 0 { 0 } else { random.below(12) } {
             0..=6 => {
-                // Smoothed RTTs of up to 4 s: the program caps flights at 2^40 bytes.
+                // Smoothed RTTs below about 4 s, because the program caps flights at 2^40 bytes.
                 let most = 1 << random.below(23);
                 let srtt = Nanos::from_micros(1 + random.below(most));
                 Event::Ack(record!(Ack {

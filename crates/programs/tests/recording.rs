@@ -124,7 +124,7 @@ impl<S: Scheme> CongestionControl for Recording<S> {
     }
 }
 
-/// The default parameters of a scheme, with the values of those parameters in `values` that the scheme has.
+/// The default parameters of a scheme, changed by those of `values` that the scheme has.
 pub fn params(info: &Info, values: &[(&str, f64)]) -> Params {
     let mut params = Params::defaults(info.params);
     for (name, value) in values.iter().filter(|(name, _)| info.params.iter().any(|own| own.name == *name)) {

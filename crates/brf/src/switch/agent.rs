@@ -159,7 +159,7 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), HostErro
     ended.map_err(step("follow the flows"))
 }
 
-/// Creates the hooks for programs that the ports lack, each after it is recorded, and attaches the programs by name.
+/// Creates the hooks that the ports lack, recording each hook first, and attaches the programs by name.
 pub(super) fn attach(
     state: &mut State,
     mut filter: impl FnMut(&mut Netlink, i32, Side, &'static str) -> io::Result<()>,

@@ -17,8 +17,8 @@
 //! by packet.
 //!
 //! The agent may die: once its last decision is older than `patience`, programs write no rates, so senders fall back,
-//! and all flows share a class. [`clean`] removes its remains. Only one command at a time creates or removes objects
-//! ([`narrows_host::changing`]), and a record lists everything before it is created.
+//! and all flows share a class. [`clean`] removes the remains of a dead agent. Only one command at a time creates or
+//! removes objects ([`narrows_host::changing`]), and a record lists everything before it is created.
 
 #[cfg(feature = "bpf")]
 mod agent;

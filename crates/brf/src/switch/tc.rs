@@ -81,7 +81,7 @@ pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|own| own.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
-/// Number of an interface of this namespace, and whether its frames are Ethernet's.
+/// Number of an interface of this namespace, and whether it is an Ethernet device.
 pub(super) fn interface(name: &str) -> io::Result<(i32, bool)> {
     // Sysfs may show another namespace: `ip netns exec` mounts the sysfs of its namespace, setns does not. A socket
     // belongs to the right namespace.

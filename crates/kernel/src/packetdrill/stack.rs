@@ -47,7 +47,7 @@ pub(super) struct Kernel {
     opened: bool,
     calls: Calls,
     sent: VecDeque<Sent>,
-    /// Whether the script shall end at once.
+    /// Whether the script shall end immediately.
     stopped: Arc<AtomicBool>,
     buffer: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! Scripts on this machine's kernel. Without root the tests say so and pass.
+//! Scripts on this machine's kernel. Without root the tests print the reason and pass.
 
 use std::path::PathBuf;
 

@@ -400,7 +400,7 @@ impl Flow {
     }
 }
 
-/// A number of packets in the type of amounts.
+/// A number of packets as `Bytes`, for arithmetic in packets.
 fn units(packets: u32) -> Bytes {
     Bytes::new(packets.into())
 }

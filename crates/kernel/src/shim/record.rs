@@ -1,4 +1,4 @@
-//! The shim's records and their answers, in the layout of `bpf/shim.bpf.c`.
+//! The shim's records and their answers, in the layout of `bpf/protocol.h`.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 

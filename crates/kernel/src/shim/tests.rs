@@ -81,7 +81,7 @@ fn record_survives_its_codecs() {
     assert_eq!(record.values(), values);
     let mut bytes = Vec::new();
     for (place, value) in values.iter().enumerate() {
-        // Nine fields of 64 bits, then fields of 32 bits: `struct record` in bpf/shim.bpf.c.
+        // Nine fields of 64 bits, then fields of 32 bits: `struct record` in bpf/protocol.h.
         if place < 9 {
             bytes.extend_from_slice(&value.to_ne_bytes());
         } else {

@@ -1,4 +1,4 @@
-//! Programs of schemes in this machine's kernel. Without root or BPF the tests say so and pass.
+//! Programs of schemes in this machine's kernel. Without root or BPF the tests print the reason and pass.
 
 use narrows_host::testing::{alone, skipped};
 use narrows_programs::{PROGRAMS, Program, status};

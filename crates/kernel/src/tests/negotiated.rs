@@ -1,4 +1,4 @@
-//! Flows that negotiate their rate, on this machine's kernel. Without root or BPF the tests say so and pass.
+//! Flows that negotiate their rate, on this machine's kernel. Without root or BPF the tests print the reason and pass.
 
 use narrows_host::testing::skipped;
 use narrows_scenario::result::RunResult;

@@ -1,4 +1,4 @@
-//! Schemes of ours on this machine's kernel. Without root or BPF the tests say so and pass.
+//! Schemes of ours on this machine's kernel. Without root or BPF the tests print the reason and pass.
 
 use std::path::PathBuf;
 
@@ -52,7 +52,8 @@ fn schemes_of_ours_fill_the_link() {
     }
 }
 
-/// A scheme that neither the kernel nor a program of ours offers runs over the shim without a request, under its name.
+/// A scheme that neither the kernel nor a program of ours offers runs over the shim even without `--on shim`, under its
+/// own name.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_schemes_that_the_kernel_lacks_run() {

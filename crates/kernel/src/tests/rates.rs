@@ -1,4 +1,5 @@
-//! Flows that receive rates from the simulated router in TCP options. Without root or BPF the tests say so and pass.
+//! Flows that receive rates from the simulated router in TCP options. Without root or BPF the tests print the reason
+//! and pass.
 
 use narrows_host::HostError;
 use narrows_host::testing::skipped;

@@ -1,4 +1,4 @@
-//! Runs on this machine's kernel. Without root the tests say so and pass.
+//! Runs on this machine's kernel. Without root the tests print the reason and pass.
 
 use narrows_host::HostError;
 use narrows_host::testing::{Calm, alone, skipped};

@@ -2,7 +2,7 @@
 //! acknowledge every second packet a round trip later.
 //!
 //! ```text
-//!   senders ── send0 ── bridge ── bottle0 ── receivers      (TAP devices; the test holds their other ends)
+//!   senders ── send0 ── bridge ── bottle0 ── receivers      (TAP devices; the test reads and writes their other ends)
 //! ```
 
 use std::collections::BTreeMap;

@@ -210,7 +210,7 @@ fn stripped_option_and_ends_are_flagged() {
     assert!(bench.state().has(STRIPPED));
 }
 
-/// Other flows, UDP, ACKs of the other direction and garbage have their classes.
+/// Other flows, UDP, ACKs of the other direction and garbage get the classes reserved for them.
 #[test]
 fn packets_without_offer_get_their_classes() {
     let Some(bench) = Bench::new() else { return };
