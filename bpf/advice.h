@@ -5,11 +5,11 @@
  */
 struct advice {
 	__u64 rate; /* bytes per second on the wire */
-	__u32 count; /* of the rates read so far */
+	__u32 count; /* number of rates read so far */
 	/* Timestamps of the newest acknowledgement read. */
 	__u32 ts_value;
 	__u32 ts_echo;
-	__u32 stamped; /* flag: it had them */
+	__u32 stamped; /* flag: the acknowledgement had timestamps */
 };
 
 SOCKET_STORAGE(struct advice) advised SEC(".maps");
@@ -30,6 +30,6 @@ static __u64 decoded(__u32 code)
 /* The part of a rate that carries payload, in packets with these headers. */
 static __u64 payload_rate(__u64 rate, __u32 mss, __u32 headers)
 {
-	/* Codes end at 6552 · 10^9, segments at 2^16. */
+	/* No overflow: rates end at 6552 · 10^9, segments at 2^16 bytes. */
 	return rate * mss / (mss + headers);
 }

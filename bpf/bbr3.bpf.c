@@ -2,16 +2,18 @@
 /* BBR v3 for struct_ops: the steps of draft-ietf-ccwg-bbr-06 in their order. The twin of crates/cc/src/schemes/bbr3.rs
  * with the core crates/cc/src/bbr_v2_v3. The head of bbr3.rs explains the scheme, its parameters and its symbols.
  *
- * Differences from it, all but the last because the kernel does not share what the program would need:
- * - The kernel does not say which packets were lost, nor the state in which they left. A lost packet gets the state of
- *   the newest packet delivered, which left shortly after it, as in the shim (kernel/shim/flow.rs). The counts of lost
- *   packets and packets in flight when that packet left come from earlier acknowledgements. The flow remembers each of
- *   them below 128 packets in flight, and at least 64 points of a flight above that.
- * - Ranges of lost data are not known: an acknowledgement that reveals loss counts as one range, as in Linux v3.
- * - There is no response to marks: on a connection without accurate ECN the receiver repeats a mark for a round trip, so
- *   that the share of marks is unknown.
- * - Gains have 20 fractional bits, shares (loss_thresh, beta, headroom) 40, rounded up: below 2^40 bytes a whole product
- *   is exact, where rounding down would miss it.
+ * Differences from it; all but the last because the kernel does not provide the information that the program would
+ * need:
+ * - The kernel does not report which packets were lost, nor the state of the connection when they were sent. A lost
+ *   packet gets the state of the newest packet delivered, which was sent shortly after it, as in the shim
+ *   (kernel/shim/flow.rs). The counts of packets lost and in flight when that packet was sent come from earlier
+ *   acknowledgements. The flow remembers every acknowledgement while fewer than 128 packets are in flight, and at least
+ *   64 entries per flight above that.
+ * - Ranges of lost data are unknown: an acknowledgement that reveals loss counts as one range, as in Linux v3.
+ * - There is no response to marks: on a connection without accurate ECN the receiver echoes a mark for a round trip, so
+ *   the share of marks is unknown.
+ * - Gains have 20 fractional bits. Shares (loss_thresh, beta, headroom) have 40 and are rounded up: below 2^40 bytes, a
+ *   product that is a whole number is exact; with shares rounded down it would come out one too low.
  */
 #include "program.h"
 
@@ -70,7 +72,7 @@ void BPF_PROG(bbr_init, struct sock *sk)
 
 	if (!b)
 		return;
-	/* Flights are valid up to their count. */
+	/* Flights need no clearing: they are valid only up to flights_noted. */
 	__builtin_memset(b, 0, __builtin_offsetof(struct bbr, flights));
 	b->min_rtt = tp->rtt_min.s[0].v;
 	b->min_rtt_at = tp->tcp_mstamp;
@@ -92,7 +94,9 @@ void BPF_PROG(bbr_init, struct sock *sk)
 	sk->sk_pacing_status = PACING_NEEDED;
 }
 
-/* The state in which the newest packet delivered left, and the losses that the acknowledgement reveals. */
+/* Notes the connection's state when the newest packet delivered was sent, and the losses that the acknowledgement
+ * reveals.
+ */
 static void note_sample(struct bbr *b, struct ack *a, __u32 total)
 {
 	struct flight *last = &b->flights[(b->flights_noted - 1) % FLIGHTS];
@@ -174,7 +178,7 @@ void BPF_PROG(bbr_set_state, struct sock *sk, __u8 to)
 	note_losses(b, tp->tcp_mstamp, tp->lost, mss);
 	note_states(b, tp->tcp_mstamp);
 	save_state(b);
-	/* As the kernel has set it: one packet beyond those in flight. */
+	/* The cwnd that the kernel has set: one packet beyond those in flight. */
 	b->cwnd = (__u64)tp->snd_cwnd * mss;
 	b->recovery = LOSS;
 	b->only_marked = 0;

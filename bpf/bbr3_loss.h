@@ -14,7 +14,9 @@ static bool reached(__u32 counter, __u32 value)
 	return (__s32)(counter - value) >= 0;
 }
 
-/* Takes the newest flight noted at no more than this count of deliveries as that of the newest packet delivered. */
+/* Takes the newest flight noted at a count of deliveries of at most `delivered` as the flight of the newest packet
+ * delivered.
+ */
 STEP find_flight(struct bbr *b, __u32 delivered)
 {
 	__u32 known, first, place = 0, step, next;
@@ -34,7 +36,7 @@ STEP find_flight(struct bbr *b, __u32 delivered)
 	return 0;
 }
 
-/* Remembers the state of the packets that leave from now on. */
+/* Remembers the connection's state for the packets sent from now on. */
 STEP note_flight(struct bbr *b, __u32 delivered, __u32 in_flight, __u32 before)
 {
 	struct flight *last;
@@ -55,8 +57,8 @@ STEP note_flight(struct bbr *b, __u32 delivered, __u32 in_flight, __u32 before)
 	return 0;
 }
 
-/* The inflight at which losses reached the threshold (InflightAtLoss). `before`: data in flight when the packet left
- * whose loss was one too many. `lost`: data lost since then. Both exclude that packet.
+/* The inflight at which losses reached the threshold (InflightAtLoss). `before`: data in flight when the packet whose
+ * loss was one too many was sent. `lost`: data lost since then. Both exclude that packet.
  */
 static __u64 inflight_at_loss(__u64 before, __u64 lost)
 {
@@ -94,12 +96,14 @@ static void judge_flight(struct bbr *b, __u64 now, __u32 since, __u32 lost, __u3
 	if (in_phase(b, UP))
 		b->round_at = now;
 	handle_too_high(b, now, inflight_at_loss(less(flight, mss), (__u64)(since + few - 1) * mss), b->sent_limited);
-	/* The others belong to what follows the probe. */
+	/* The other losses belong to the time after the probe. */
 	if (few < lost)
 		begin_loss_round(b, now);
 }
 
-/* `total` packets are lost so far, the new ones in one flight (HandleLostPacket, for each of them in turn). */
+/* Processes new losses, which count as losses of one flight (HandleLostPacket, for each packet in turn). `total`:
+ * packets lost so far.
+ */
 STEP note_losses(struct bbr *b, __u64 now, __u32 total, __u32 mss)
 {
 	__u32 lost, before, since;
@@ -121,7 +125,7 @@ STEP note_losses(struct bbr *b, __u64 now, __u32 total, __u32 mss)
 	begin_loss_round(b, now);
 	since = before - b->sent_lost;
 	if (!reached(before, b->sent_lost)) {
-		/* A timer declared some lost before the newest packet delivered had left. */
+		/* A timer declared some packets lost before the newest packet delivered was sent. */
 		since = 0;
 		lost = reached(total, b->sent_lost) ? total - b->sent_lost : 0;
 	}

@@ -2,7 +2,8 @@
 #pragma once
 /* The model of BBR v3: what a flow knows about its path, and the formulas over it (crates/cc/src/bbr_v2_v3/model.rs).
  *
- * Amounts are bytes, as in the twin: in whole packets each cut of a bound would lose up to one packet.
+ * Amounts are bytes, as in the twin: in whole packets, each reduction of a bound would lose up to one packet by
+ * rounding.
  */
 #include "fixed.h"
 
@@ -12,11 +13,13 @@ enum { DOWN, CRUISE, REFILL, UP };
 enum { NO_PROBE, REFILLING, STARTING, FEEDBACK, STOPPING };
 /* The state that a loss ended; it resumes if the loss proves spurious. */
 enum { UNDO_NOTHING, UNDO_STARTUP, UNDO_UP };
-/* Changes of the kernel's state since the last acknowledgement. They act after the losses that this one reveals. */
+/* Changes of the kernel's state since the last acknowledgement. They take effect after the losses that the current
+ * acknowledgement reveals.
+ */
 enum { LEFT = 1, UNNECESSARY = 2, LOST = 4, MARKED = 8 };
 enum {
 	FLIGHTS = 256,
-	/* The most points per flight, half of FLIGHTS: inflight may halve before the flight is delivered. */
+	/* The most entries per flight, half of FLIGHTS: inflight may halve before the flight is delivered. */
 	PARTS = 128,
 	MOST_UP_ROUNDS = 30,
 	QUANTUM_US = 1000,
@@ -40,7 +43,7 @@ struct core_params {
 	__u64 loss_prefix; /* loss_thresh / (1 - loss_thresh) */
 	__u64 beta;
 	__u64 headroom;
-	__u64 full_bw_growth; /* less 1 */
+	__u64 full_bw_growth; /* the growth minus 1 */
 	__u32 startup_gain;
 	__u32 startup_cwnd_gain;
 	__u32 drain_gain;
@@ -79,14 +82,14 @@ struct bounds {
 };
 
 struct bbr {
-	struct max_filter extra; /* by round trips */
+	struct max_filter extra; /* window in round trips */
 	struct bounds bounds;
 	struct bounds saved; /* before the current recovery */
 	__u64 initial_window;
 	__u64 cwnd;
 	__u64 prior_cwnd;
 	__u64 quantum;
-	__u64 bw_previous; /* the maximum of the previous cycle, and of this one */
+	__u64 bw_previous; /* maximum of the previous cycle; bw_current: of this cycle */
 	__u64 bw_current;
 	__u64 bw; /* within its bound, as of the last acknowledgement */
 	__u64 bw_latest;
@@ -102,7 +105,7 @@ struct bbr {
 	__u64 epoch_since;
 	__u64 epoch_acked;
 	/* When an event other than an acknowledgement began a loss round or a round trip. Data delivered by the
-	 * acknowledgement of that time still belongs to the round before.
+	 * acknowledgement of that time still belongs to the previous round.
 	 */
 	__u64 loss_round_at;
 	__u64 round_at;
@@ -112,7 +115,7 @@ struct bbr {
 	__u32 min_rtt; /* us */
 	__u32 probe_rtt_min;
 	__u32 delivered; /* at the last acknowledgement */
-	__u32 lost; /* in all, as far as reported */
+	__u32 lost; /* in total, as far as reported */
 	__u32 round;
 	__u32 next_delivered; /* the round ends when a packet sent at this count is acknowledged */
 	__u32 loss_round_delivered;
@@ -121,7 +124,7 @@ struct bbr {
 	__u32 rounds_since_probe;
 	__u32 probe_up_rounds;
 	__u32 drain_round;
-	/* The state that the newest packet delivered had when it left, in packets. */
+	/* The connection's state when the newest packet delivered was sent, in packets. */
 	__u32 sent_in_flight;
 	__u32 sent_lost;
 	__u32 flights_noted;
@@ -154,7 +157,7 @@ struct bbr {
 
 #include "bbr_flow.h"
 
-/* A share with 40 fractional bits of a value, if their product is below 2^43. Rounded down, exact before that. */
+/* The product of a value and a share with 40 fractional bits, if it is below 2^43. Exact, then rounded down. */
 static __u64 times_share(__u64 value, __u64 share)
 {
 	return ((value >> 20) * share + ((value & 0xfffff) * share >> 20)) >> 20;
@@ -170,7 +173,7 @@ static bool in_phase(const struct bbr *b, __u8 phase)
 	return b->mode == PROBE_BW && b->phase == phase;
 }
 
-/* Whether the state sends faster than the known bandwidth, or prepares to. Loss is expected there. */
+/* Whether the flow's state sends faster than the known bandwidth, or prepares to. In these states loss is expected. */
 static bool probes_bandwidth(const struct bbr *b)
 {
 	return b->mode == STARTUP || (b->mode == PROBE_BW && b->phase >= REFILL);
@@ -215,7 +218,7 @@ static __u64 min_window(__u32 mss)
 	return (__u64)MIN_WINDOW * mss;
 }
 
-/* Room for the bursts of sender and receiver, and two more packets while probing up (QuantizationBudget). */
+/* At least the bursts of sender and receiver, and two more packets while probing up (QuantizationBudget). */
 static __u64 quantised(const struct bbr *b, __u64 data, __u32 mss)
 {
 	data = most_of(data, times_gain(b->quantum, core.offload_quanta));
@@ -257,7 +260,7 @@ static bool is_too_high(const struct bbr *b, __u64 lost, __u64 inflight)
 	return lost && (!b->sack || lost > times_share(inflight, core.loss_thresh));
 }
 
-/* The bound of the state on inflight (BoundCwndForModel). */
+/* The bound on inflight in the flow's state (BoundCwndForModel). */
 static __u64 volume_bound(const struct bbr *b, __u32 mss)
 {
 	__u64 bound = NO_BOUND;
@@ -269,7 +272,7 @@ static __u64 volume_bound(const struct bbr *b, __u32 mss)
 	return most_of(least_of(bound, b->bounds.inflight_short), min_window(mss));
 }
 
-/* cwnd in ProbeRTT, and the inflight at which its clock starts. */
+/* cwnd in ProbeRTT, and the inflight at which the time of ProbeRTT begins to count. */
 static __u64 probe_rtt_cwnd(const struct bbr *b, __u32 mss)
 {
 	return most_of(bdps(b, b->bw, core.probe_rtt_gain), min_window(mss));
@@ -342,7 +345,7 @@ static void start_refill(struct bbr *b)
 	begin_phase(b, REFILL);
 }
 
-/* 1, 2, 4 ... packets per round (RaiseInflightLongtermSlope). */
+/* Raises the growth of inflight_long: 1, 2, 4 ... packets per round (RaiseInflightLongtermSlope). */
 static void raise_slope(struct bbr *b, __u32 mss)
 {
 	b->probe_up_per_inc = most_of(b->cwnd >> (b->probe_up_rounds & 31), mss);
@@ -359,7 +362,7 @@ static void start_up(struct bbr *b, const struct ack *a)
 	raise_slope(b, a->mss);
 }
 
-/* A probe with this inflight had too many losses. Once per probe (HandleInflightTooHigh). */
+/* Responds to a probe that lost too much at this inflight, once per probe (HandleInflightTooHigh). */
 static void handle_too_high(struct bbr *b, __u64 now, __u64 inflight, bool limited)
 {
 	b->probe_too_high = 1;

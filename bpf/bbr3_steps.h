@@ -3,7 +3,7 @@
 /* BBR v3's steps at an acknowledgement: rounds and rates, Startup and Drain, the cycle of ProbeBW, ProbeRTT, cwnd. */
 #include "bbr3_loss.h"
 
-/* The short-term bounds, once per loss round with a loss (AdaptLowerBoundsFromCongestion). */
+/* Lowers the short-term bounds, once per loss round with a loss (AdaptLowerBoundsFromCongestion). */
 static void adapt_lower_bounds(struct bbr *b)
 {
 	struct bounds *to = &b->bounds;
@@ -76,7 +76,7 @@ static void check_full_bw(struct bbr *b, const struct ack *a)
 	b->full_reached |= b->full_now;
 }
 
-/* Ends Startup if a whole round trip in recovery lost too much in enough places. */
+/* Ends Startup if a whole round trip in recovery lost too much, reported by enough separate acknowledgements. */
 static void check_startup_loss(struct bbr *b, const struct ack *a)
 {
 	bool loss;
@@ -145,7 +145,7 @@ static void probe_upward(struct bbr *b, const struct ack *a)
 		raise_slope(b, a->mss);
 }
 
-/* The phase of acknowledgements when a round begins. Returns whether REFILL has begun. */
+/* Advances the phase of acknowledgements when a round begins. Returns whether REFILL has begun. */
 static bool advance_ack_phase(struct bbr *b, const struct ack *a)
 {
 	if (b->ack_phase == STARTING)
@@ -205,7 +205,7 @@ static bool is_time_to_go_down(struct bbr *b, const struct ack *a)
 	return b->full_now;
 }
 
-/* There is headroom, and no queue. */
+/* Whether there is headroom and no queue. */
 static bool is_time_to_cruise(const struct bbr *b, const struct ack *a)
 {
 	__u64 inflight = (__u64)a->in_flight * a->mss;
@@ -234,7 +234,7 @@ STEP update_cycle(struct bbr *b, const struct ack *a)
 	return 0;
 }
 
-/* Two filters: the shorter one schedules ProbeRTT, the longer one keeps the result of the last. */
+/* Two filters: the shorter one schedules ProbeRTT, and the longer one keeps the result of the last ProbeRTT. */
 static void update_min_rtt(struct bbr *b, const struct ack *a)
 {
 	b->probe_rtt_expired = b->probe_rtt_min != NO_RTT && a->now > b->probe_rtt_at + core.probe_rtt_interval;
@@ -258,7 +258,7 @@ STEP leave_probe_rtt(struct bbr *b, __u64 now)
 	restore_cwnd(b);
 	reset_short_term(b);
 	if (b->full_reached) {
-		/* Inflight is already low. */
+		/* CRUISE follows immediately, because inflight is already low. */
 		start_down(b, now);
 		begin_phase(b, CRUISE);
 	} else {
@@ -282,7 +282,9 @@ static void continue_probe_rtt(struct bbr *b, const struct ack *a)
 		leave_probe_rtt(b, a->now);
 }
 
-/* min_rtt, and ProbeRTT when it expires. Returns whether the flow is in ProbeRTT, where samples are too low. */
+/* Updates min_rtt, and enters ProbeRTT when it expires. Returns whether the flow is in ProbeRTT, where samples are too
+ * low.
+ */
 STEP check_probe_rtt(struct bbr *b, const struct ack *a)
 {
 	bool probing;
@@ -294,7 +296,7 @@ STEP check_probe_rtt(struct bbr *b, const struct ack *a)
 		b->mode = PROBE_RTT;
 		b->probe_rtt_end = 0;
 		b->round_done = 0;
-		/* In the new state, as in the draft: an older, larger cwnd is kept. */
+		/* Called in the new state, as in the draft, so that an older, larger cwnd is kept. */
 		save_cwnd(b);
 		b->ack_phase = STOPPING;
 		b->next_delivered = a->delivered;

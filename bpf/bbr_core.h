@@ -28,7 +28,7 @@ enum mode { STARTUP, DRAIN, PROBE_BW, PROBE_RTT };
 enum { PHASE_UP = 0, PHASE_DOWN = 1, PHASES = 8 };
 enum {
 	FULL_ROUNDS = 3, /* without growth by a quarter: the pipe is full */
-	SLOT_ROUNDS = 5, /* of aggregation */
+	SLOT_ROUNDS = 5, /* rounds per slot of the aggregation filter */
 	EPOCH_SHIFT = 20, /* an epoch of aggregation ends after 2^20 packets */
 	EXTRA_PARTS = 10, /* cwnd allows for at most the extra_acked of 1/10 s at the bandwidth */
 	QUANTA = 3,
@@ -58,21 +58,22 @@ LOADED struct core_params core SEC(".rodata.core");
  */
 struct bbr {
 	__u8 mode;
-	/* Packets; 0: the flow has not begun. open_flow sets another byte: without memory a flow never begins. */
+	/* Packets; 0: the flow has not begun. open_flow sets only another byte, so a flow without memory never begins.
+	 */
 	__u8 quantum;
 	__u8 phase;
 	__u8 full_rounds;
 	__u8 extra_rounds;
 	__u8 ca_state; /* at the last acknowledgement that delivered data, or timeout */
 	__u8 round_start;
-	__u8 slot : 1; /* of extra */
+	__u8 slot : 1; /* index of the current slot of extra */
 	__u8 full_reached : 1;
 	__u8 seen_srtt : 1;
 	__u8 conserving : 1;
 	__u8 idle_restart : 1;
 	__u8 policed : 1; /* the policer's rate is in use */
 	__u8 watched : 1; /* the policer samples */
-	struct max_filter bw; /* by round trips */
+	struct max_filter bw; /* window in round trips */
 	__u32 round;
 	__u32 next_delivered; /* the round ends when a packet sent at this count is acknowledged */
 	__u32 delivered_at;
@@ -87,7 +88,7 @@ struct bbr {
 
 _Static_assert(sizeof(struct bbr) <= sizeof(((struct inet_connection_sock *)0)->icsk_ca_priv), "the space for a scheme");
 
-/* The rest, in the storage of the socket. */
+/* The rest of a flow's state, in the storage of the socket. */
 struct rest {
 	struct policer policer;
 	__u64 full_bw;
@@ -102,7 +103,7 @@ typedef struct rest stored;
 #include "bbr_flow.h"
 #include "bbr_host.h"
 
-/* The hooks of a scheme, called at the points of the Rust policy of the same names. */
+/* The hooks of a scheme, called where the Rust core calls the methods of the same names of its policy. */
 static void own_init(struct bbr *b, struct rest *rest, __u32 now, __u32 rtt);
 static void own_observe(struct sock *sk, struct bbr *b, const struct ack *a);
 static void own_enter_phase(struct bbr *b, __u8 phase);
@@ -111,7 +112,7 @@ static bool own_phase_done(const struct bbr *b, const struct ack *a);
 static bool own_drain_done(struct sock *sk, const struct bbr *b, const struct ack *a);
 static __u32 own_cwnd_gain(const struct bbr *b);
 
-/* 0: the flow has not begun. */
+/* The state of a flow; 0: the flow has not begun. */
 static struct bbr *flow_of(struct sock *sk)
 {
 	struct bbr *b = (struct bbr *)((struct inet_connection_sock *)sk)->icsk_ca_priv;
@@ -152,7 +153,7 @@ static __u32 target(const struct bbr *b, __u64 rate, __u32 gain, __u64 extra, __
 	return least_of(packets, 1U << 30);
 }
 
-/* The inflight of this many BDPs, in packets. It decides when Drain and the phases of ProbeBW end. */
+/* The inflight of this many BDPs, in packets. This inflight decides when Drain and the phases of ProbeBW end. */
 static __u32 inflight_at(const struct bbr *b, __u32 gain, __u32 mss)
 {
 	return target(b, max_get(&b->bw), gain, 0, mss);
@@ -376,7 +377,7 @@ static void check_full(struct sock *sk, struct bbr *b, const struct ack *a)
 		end_startup_round(sk, b);
 }
 
-/* Step 5. */
+/* Step 5: Drain. */
 static void check_drain(struct sock *sk, struct bbr *b, const struct ack *a)
 {
 	if (b->mode == STARTUP && b->full_reached)
@@ -429,7 +430,7 @@ RARE void probe_rtt(struct sock *sk, struct bbr *b, __u32 in_flight)
 		leave_probe_rtt(rest, b, tp, tp->tcp_mstamp);
 }
 
-/* Step 6: min_rtt, and ProbeRTT when it expires. */
+/* Step 6: updates min_rtt, and enters ProbeRTT when it expires. */
 static void update_min_rtt(struct sock *sk, struct bbr *b, const struct ack *a)
 {
 	bool expired = b->min_rtt != NO_RTT && (__u32)a->now - b->min_rtt_at > core.min_rtt_window;

@@ -8,7 +8,7 @@
  * Differences from it, in addition to those of the core:
  * - W, V and the peaks are segments with 20 fractional bits instead of bytes in floating point. s has 20 fractional
  *   bits. As a gain it is rounded down, so that s V never exceeds W; as a limit of W it is rounded up, so that W = s V
- *   of the same V is not below W. While V stays, W = s V returns the same s, without drift.
+ *   of the same V is not below W. While V is unchanged, W = s V returns the same s, without drift.
  * - V is at most 8 million segments.
  */
 #include "program.h"
@@ -18,7 +18,7 @@
 
 enum {
 	FEW = 8, /* samples in a round trip: with fewer, delayed acknowledgements may dominate */
-	HEAVY = 16, /* loss of more than this part of a round trip is congestion, regardless of the queue */
+	HEAVY = 16, /* loss of more than 1/16 of a round trip is congestion, regardless of the queue */
 };
 
 #define STANDARD_MOST (1ULL << (23 + GAIN_SHIFT))
@@ -51,12 +51,14 @@ struct own {
 
 struct own_rest {
 	__u64 bound; /* W in segments with 20 fractional bits; 0: ProbeBW has not begun */
-	/* The growth curve: from low, at since, back to peak in the time back, and beyond. */
+	/* The growth curve: it has the value `low` at the time `since`, reaches `peak` after the time `back`, and rises
+	 * beyond.
+	 */
 	__u64 peak;
 	__u64 low;
 	__u64 since;
 	__u64 back;
-	__u32 rounds; /* since then */
+	__u32 rounds; /* round trips since `since` */
 	__u32 scale;
 	__u32 scale_up; /* rounded up */
 	__u32 base; /* R0, minimum RTT of the connection; tcp_min_rtt would forget it after five minutes */
@@ -69,7 +71,7 @@ struct own_rest {
 	__u32 least; /* NO_RTT: no sample yet */
 	__u32 most;
 	__u32 samples;
-	__u8 probing; /* it began in ProbeBW */
+	__u8 probing; /* the round trip began in ProbeBW */
 	__u8 cut_before; /* the bound has been cut at some time */
 	__u8 just_cut; /* by the last round trip */
 	__u8 crowded; /* other flows maintain a queue, and this flow sees no congestion */
@@ -116,7 +118,7 @@ static __u64 standard_cwnd(const struct bbr *b, __u32 mss)
 	return least_of(most_of(bdp * core.cwnd_gain / mss, ONE), STANDARD_MOST);
 }
 
-/* Whether the loss in a round trip was congestion: the queue was nearly at its maximum, or the loss heavy. */
+/* Whether the loss in a round trip was congestion: the queue was nearly at its maximum, or the loss was heavy. */
 static bool was_congestion(const struct own_rest *own)
 {
 	__s64 queue = (__s64)own->fullest - own->base;

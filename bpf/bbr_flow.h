@@ -20,15 +20,15 @@ struct ack {
 	__u32 mss;
 	__u32 rtt; /* NO_RTT: none */
 	__u32 srtt; /* 0: none */
-	__u32 delivered; /* in all */
-	__u32 prior_delivered; /* when the newest packet delivered had left */
+	__u32 delivered; /* in total */
+	__u32 prior_delivered; /* when the newest packet delivered was sent */
 	__u32 sample_delivered; /* since then */
 	bool sampled;
 	bool limited;
 	bool delayed;
 };
 
-/* Reads fields of the socket that are seldom in the cache in one go, so that their misses overlap. */
+/* Reads together the fields of the socket that are seldom in the cache, so that their cache misses overlap. */
 static void read_ack(struct ack *a, struct sock *sk, const struct rate_sample *rs)
 {
 	const struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -56,7 +56,7 @@ static void read_ack(struct ack *a, struct sock *sk, const struct rate_sample *r
  */
 static __u64 pace(struct sock *sk, __u64 rate, __u64 most)
 {
-	/* At 0 pacing would stop for good. */
+	/* A pacing rate of 0 would stop the flow for good. */
 	rate = least_of(most_of(rate, 1), most);
 	sk->sk_pacing_rate = rate;
 	return rate;

@@ -12,7 +12,7 @@
 #include "gamma.h"
 
 enum { NEWEST, SMOOTHED, LEAST };
-/* The gain of a probe from 1 BDP of inflight on. */
+/* Rules for the gain of a probe once inflight has reached 1 BDP. */
 enum { KEEP, UP, CRUISE, DRAIN_THERE, PROBE };
 
 /* Set when the program is loaded. crates/programs/src/parameters.rs has the same layout. */
@@ -41,9 +41,9 @@ struct own {
 };
 
 struct own_rest {
-	struct max_filter rtt_max; /* by microseconds */
+	struct max_filter rtt_max; /* window in microseconds */
 	__u32 least; /* of the round trip in progress; 0: no sample yet */
-	__u32 last_least; /* of the last one; 0: none */
+	__u32 last_least; /* of the last round trip; 0: none */
 };
 
 #include "bbr_core.h"
@@ -54,7 +54,7 @@ static void take(struct own *own, __u32 rtt)
 	own->rtt_max = atleast(own->rtt_max, rtt);
 }
 
-/* With the maximum RTT of the window, if there is one. */
+/* As take, but with the maximum RTT of the window, if there is a window. */
 static void take_windowed(struct own *own, struct own_rest *rest, __u32 now, __u32 rtt)
 {
 	if (!gc.rtt_max_window) {
@@ -89,7 +89,7 @@ static __u32 least_of_last_round(struct own_rest *rest, bool round_start, __u32 
 	return rest->last_least;
 }
 
-/* For the settings that need more state. */
+/* Observes an acknowledgement for the settings that need more state. */
 RARE void observe_more(struct sock *sk, struct bbr *b, __u32 now, __u32 rtt)
 {
 	struct rest *rest = stored_of(sk);
@@ -105,7 +105,7 @@ RARE void observe_more(struct sock *sk, struct bbr *b, __u32 now, __u32 rtt)
 		take_windowed(&b->own, &rest->own, now, rtt);
 }
 
-/* Without quanta and rounding, bytes are compared. */
+/* Whether inflight has reached this many BDPs. With quanta off, compares bytes, without quanta and rounding. */
 static bool reaches(const struct bbr *b, __u32 packets, __u32 bdps, __u32 mss)
 {
 	if (gc.quanta)
@@ -151,7 +151,7 @@ static void own_observe(struct sock *sk, struct bbr *b, const struct ack *a)
 
 static void own_enter_phase(struct bbr *b, __u8 phase)
 {
-	/* No line of algorithm 1 assigns a gain here: a probe begins with that of the six phases. */
+	/* No line of algorithm 1 assigns a gain here: a probe begins with the gain of the six phases. */
 	if (gc.between == KEEP && phase == PHASE_UP)
 		b->own.gain = ONE;
 	else

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* The parts of a BBR scheme in the kernel that no generation changes. Included after the type `stored`. */
+/* The parts of a BBR scheme in the kernel that all generations share. Included after the type `stored`. */
 #include "stored.h"
 
 SEC("struct_ops")
 __u32 BPF_PROG(bbr_sndbuf_expand, struct sock *sk)
 {
-	/* BBR may provision 3 cwnd, as recovery needs one more. */
+	/* The send buffer may hold 3 cwnd, because recovery needs one more. */
 	return 3;
 }
 

@@ -8,8 +8,10 @@
  * Differences from the twin:
  * - cwnd is a whole number of segments, rounded down.
  * - Idle time counts from the last acknowledgement, not from the last packet sent, which is up to a round trip earlier.
- * - The kernel asks for a reduction before it says why: after a mark cwnd keeps 2 segments, as after a loss.
- * - The curve of CUBIC errs as cubic.h states. Its target is cut to whole segments, so it may differ by one.
+ * - The kernel requests a reduction before it reports the cause: after a mark cwnd keeps at least 2 segments, as after
+ *   a loss.
+ * - The curve of CUBIC has the error that cubic.h states. Its target is truncated to whole segments, so the target may
+ *   differ by one.
  */
 #include "program.h"
 
@@ -19,7 +21,9 @@
 #include "advice.h"
 
 enum { MIN_WINDOW = 4, DATA_ACKED = 4 };
-/* The wait for the first share on short paths, us; the losses of an overrun, and the limit of shares after one. */
+/* In order: the wait for the first share on short paths in us, the least losses of an overrun, and the limit of shares
+ * after an overrun in multiples of path_rate.
+ */
 enum { FIRST_SHARE = 20000, OVERRUN_LOSSES = 10, OVERRUN_HEADROOM = 2 };
 enum { WAITING = 0, ADVISED = 1, FALLBACK = 2 };
 
@@ -39,23 +43,23 @@ LOADED struct core_params core SEC(".rodata.core");
 
 struct flow {
 	__u64 rate; /* the last valid share, payload bytes per second; 0: none */
-	/* A previous, higher share: data sent at it may be in flight until then. */
+	/* A previous, higher share: data sent at it may be in flight until prior_until. */
 	__u64 prior_rate;
 	__u64 prior_until;
 	__u64 since; /* start of the wait for the next share; 0: no event yet */
 	__u64 last_ack;
 	__u64 pacing_rate; /* 0: not paced */
 	__u64 path_rate; /* the highest rate delivered since the last overrun; 0: no overrun yet */
-	/* The round trip in progress, in which the path shows its capacity: its start, and totals then. */
+	/* The round trip over which the delivery rate is measured: its start, and the totals at its start. */
 	__u64 round_since;
 	__u32 round_delivered;
 	__u32 round_lost;
 	__u8 round_timed_out;
 	__u32 srtt; /* 0: none */
 	__u32 cwnd;
-	__u32 initial; /* cwnd */
-	__u32 restart; /* cwnd below which no idle time brings CUBIC */
-	__u32 seen; /* rates of the network followed so far */
+	__u32 initial; /* initial cwnd */
+	__u32 restart; /* idle time reduces CUBIC's cwnd to no less than this */
+	__u32 seen; /* number of the last rate read from the network */
 	__u8 state;
 	struct cubic cubic;
 };
@@ -100,7 +104,7 @@ static __u32 safety_cwnd(const struct flow *f, __u64 now, __u32 mss)
 	return atleast(least_of(bytes / mss, CWND_MOST), MIN_WINDOW);
 }
 
-/* CUBIC takes over at the current rate. */
+/* Hands over to CUBIC at the current rate. */
 static void fall_back(struct flow *f, __u32 mss)
 {
 	__u64 window;
@@ -169,7 +173,7 @@ static bool is_valid(const struct flow *f, __u64 share)
 	return !f->path_rate || share / OVERRUN_HEADROOM <= f->path_rate;
 }
 
-/* A share, in payload bytes per second. */
+/* Processes a share, in payload bytes per second. */
 static void on_advice(struct flow *f, __u64 now, __u64 rate, __u32 mss)
 {
 	if (!is_valid(f, rate)) {
@@ -209,7 +213,7 @@ static __u32 cwnd_of(const struct flow *f)
 	return f->state == FALLBACK ? f->cubic.now.cwnd : f->cwnd;
 }
 
-/* Puts the decisions in force. */
+/* Applies the decisions to the socket. */
 static void obey(struct sock *sk, struct flow *f, __u32 mss)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -328,12 +332,12 @@ void BPF_PROG(brf_set_state, struct sock *sk, __u8 to)
 	before = f->state;
 	check_timeout(f, tp->tcp_mstamp, mss);
 	if (f->state == FALLBACK) {
-		/* The kernel asked for the thresholds before this fallback was known. A run of timeouts lowers them
-		 * once.
+		/* The kernel called ssthresh before this fallback began, so the thresholds are lowered here.
+		 * Consecutive timeouts lower them once.
 		 */
 		if (before != FALLBACK && !tp->inet_conn.icsk_retransmits)
 			cubic_reduce(&f->cubic, f->cwnd);
-		/* tcp_enter_loss leaves one packet beyond those in flight. */
+		/* tcp_enter_loss leaves a cwnd of one packet beyond those in flight. */
 		cubic_expire(&f->cubic, in_flight(tp) + 1);
 	}
 	obey(sk, f, mss);

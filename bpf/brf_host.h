@@ -5,12 +5,12 @@
  *   kind 253 | length 6 | ExID 0x4272 | rate, 16 bits
  *
  * Sender: the SYN of a connection with our scheme offers to obey: it carries the option, with the code for no limit.
- * Afterwards the programs read the option from every segment that arrives.
- * Receiver: if the SYN carried the option, the SYN-ACK and all acknowledgements without data carry it too. Their code is
- * that for no limit, or for the highest rate that the receiver wants. Switches lower it.
+ * Afterwards the programs read the option from every segment that arrives. Receiver: if the SYN carried the option, the
+ * SYN-ACK and all acknowledgements without data carry it too. Their code is the code for no limit, or for the highest
+ * rate that the receiver wants. Switches lower the code.
  *
  * Data carries no option, so segments keep their size. The kernel places SACK blocks first: an acknowledgement with
- * timestamps and three SACK blocks has no room for the option. A switch may replace its last block.
+ * timestamps and three SACK blocks has no space for the option. A switch may replace its last block.
  */
 struct bpf_sock;
 
@@ -53,9 +53,9 @@ enum {
 	SIZING = 14,
 	WRITING = 15,
 };
-/* Callbacks that a socket asks for. */
+/* Flags of the callbacks that a socket requests. */
 enum { PARSE_UNKNOWN = 32, WRITE_OPTIONS = 64 };
-enum { OF_SYN = 1 }; /* bpf_load_hdr_opt: of the peer's SYN */
+enum { OF_SYN = 1 }; /* for bpf_load_hdr_opt: options of the peer's SYN */
 enum { TCP_LEVEL = 6, CONGESTION = 13, SAVE_SYN = 27 };
 enum { FLAG_SYN = 2, FLAG_ACK = 16 };
 enum { KIND = 253, LENGTH = 6, EXID_HIGH = 0x42, EXID_LOW = 0x72, SEARCHED = 4, STAMPS = 8, STAMPS_LENGTH = 10 };
@@ -65,7 +65,7 @@ enum { NAME = 16, EXISTS = -17 };
 struct host_params {
 	char name[NAME]; /* of the scheme in the kernel */
 	__u32 only_named; /* flag: serves only listeners whose scheme has this name */
-	__u32 code; /* that receivers write */
+	__u32 code; /* written by receivers */
 };
 
 LOADED struct host_params host SEC(".rodata.host") = { .name = "brf", .code = NO_LIMIT };
@@ -73,11 +73,11 @@ LOADED struct host_params host SEC(".rodata.host") = { .name = "brf", .code = NO
 /* crates/brf/src/host.rs has the same layout. */
 struct host_counters {
 	__u64 offered; /* SYNs with the option */
-	__u64 accepted; /* connections whose SYN carried it */
-	__u64 written; /* SYN-ACKs and acknowledgements with it */
+	__u64 accepted; /* connections whose SYN carried the option */
+	__u64 written; /* SYN-ACKs and acknowledgements with the option */
 	__u64 read; /* rates written by a switch */
 	__u64 unlimited; /* options that no switch has lowered */
-	__u64 stale; /* options of acknowledgements that were overtaken, or that acknowledge data not sent */
+	__u64 stale; /* options of acknowledgements that were reordered, or that acknowledge unsent data */
 	__u64 adopted; /* connections that got our scheme */
 	__u64 errors; /* calls refused by the kernel */
 };
@@ -186,7 +186,9 @@ static void note(struct bpf_sock_ops *ops, int code, bool handshake)
 	known->count++;
 }
 
-/* Whether an outgoing segment gets the option: a SYN, a SYN-ACK that answers one, an acknowledgement without data. */
+/* Whether an outgoing segment gets the option: a SYN, a SYN-ACK to a SYN with the option, or an acknowledgement without
+ * data.
+ */
 static bool carries(struct bpf_sock_ops *ops)
 {
 	__u32 flags = ops->skb_tcp_flags;
@@ -208,7 +210,7 @@ static void write_option(struct bpf_sock_ops *ops)
 
 	refused = bpf_store_hdr_opt(ops, option, LENGTH, 0);
 
-	/* Another attachment may have written it. */
+	/* Another attachment may have written the option. */
 	if (refused && refused != EXISTS)
 		COUNT_HOST(errors);
 	else if (refused)
@@ -234,7 +236,9 @@ static int on_event(struct bpf_sock_ops *ops)
 		code = code_of(ops, 0);
 		if (code >= 0)
 			note(ops, code, 1);
-		/* The SYN has left. A switch may write later even if the SYN-ACK had no option. */
+		/* The SYN was sent, so no more options are written. A switch may write later even if the SYN-ACK had no
+		 * option.
+		 */
 		ask_no_more(ops, WRITE_OPTIONS);
 		ask(ops, PARSE_UNKNOWN);
 		break;
@@ -266,12 +270,12 @@ static int on_event(struct bpf_sock_ops *ops)
 			note(ops, code, 0);
 		break;
 	case SIZING:
-		/* Not when the kernel sizes segments, which the option does not shrink, nor for SYN cookies, which do
-		 * not keep the SYN.
+		/* Reserves nothing when the kernel computes the segment size, which the option does not reduce, nor for
+		 * SYN cookies, which do not keep the SYN.
 		 */
 		if (ops->args[0] || (ops->skb_len && !(ops->skb_tcp_flags & FLAG_SYN)))
 			break;
-		/* The kernel refuses if SACK blocks leave no room. */
+		/* The kernel refuses if SACK blocks leave no space. */
 		if (carries(ops))
 			bpf_reserve_hdr_opt(ops, LENGTH, 0);
 		break;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A switch of bottleneck routing feedback on a Linux port: the part that sees every packet.
  *
- * `brf_data` is on the egress of the bottleneck. It keeps the table of flows, counts, and selects the class of the
- * queue. `brf_ack` is on the ingress of ports where ACKs return. It lowers the rate in an ACK to the flow's share, once
- * per round trip. An agent in user space (crates/brf/src/switch) computes the shares from these counters, with the router
- * algorithm of the simulator (crates/routers/src/brf). Without recent decisions the program writes nothing, so that
- * senders fall back, and all flows share a class.
+ * `brf_data` is on the egress of the bottleneck. It keeps the table of flows, counts their packets, and selects their
+ * class in the queue. `brf_ack` is on the ingress of ports where ACKs return. It lowers the rate in an ACK to the
+ * flow's share, once per round trip. An agent in user space (crates/brf/src/switch) computes the shares from these
+ * counters, with the router algorithm of the simulator (crates/routers/src/brf). Without recent decisions the program
+ * writes nothing, so that senders fall back, and all flows share a class.
  *
  *   SYN -> entry -> share -> SYN-ACK with the share -> data counted -> share per period -> ACKs -> FIN, RST, silence
  *
@@ -85,7 +85,7 @@ static struct control *settings(void)
 
 static bool is_alive(const struct control *control, __u64 now)
 {
-	/* Between the two readings the agent may have set a later time. */
+	/* The agent may have written a later heartbeat after `now` was read. */
 	return control->heartbeat > now || now - control->heartbeat < control->patience;
 }
 
@@ -95,7 +95,7 @@ static void tell(const struct flow_key *key)
 		COUNT(lost, 1);
 }
 
-/* Both programs set flags, on several processors at once: no flag may get lost. */
+/* Both programs set flags, possibly on several processors at the same time: no flag may get lost. */
 static void set_flag(struct flow *flow, __u32 flag)
 {
 	__sync_fetch_and_or(&flow->flags, flag);
@@ -104,8 +104,8 @@ static void set_flag(struct flow *flow, __u32 flag)
 /* The fields read from a packet. */
 struct packet {
 	struct flow_key key;
-	__u32 tcp; /* offset of its header */
-	__u32 header; /* its length */
+	__u32 tcp; /* offset of the TCP header */
+	__u32 header; /* length of the TCP header */
 	__u32 payload;
 	__u8 flags;
 };
@@ -135,7 +135,8 @@ struct tcp {
 	__u16 urgent;
 };
 
-/* Reads the headers of an IPv4 packet. Always sets the protocol; returns whether it set the rest, for TCP. */
+/* Reads the headers of an IPv4 packet. Sets the protocol, and for TCP all fields. Returns whether all fields are set.
+ */
 static bool read_tcp(struct __sk_buff *skb, struct packet *p)
 {
 	struct ipv4 ip;
@@ -155,7 +156,7 @@ static bool read_tcp(struct __sk_buff *skb, struct packet *p)
 	if (p->header < sizeof(tcp))
 		return false;
 	p->flags = tcp.flags;
-	/* Super-packets above 64 KiB have no length. */
+	/* In super-packets above 64 KiB the length field is 0. */
 	total = bpf_ntohs(ip.length);
 	total = total ? total : skb->len - ETHERNET;
 	p->payload = total > length + p->header ? total - length - p->header : 0;
@@ -209,7 +210,7 @@ static __u64 decode(__u16 code)
 	return rate;
 }
 
-/* Rates from here on exceed every link: the receiver's 'no limit'. */
+/* Rates of at least this value exceed every link: they are the receiver's 'no limit'. */
 #define NO_LIMIT 6552000000000ull
 
 static void open_flow(struct __sk_buff *skb, const struct packet *p, __u64 now)
@@ -219,7 +220,9 @@ static void open_flow(struct __sk_buff *skb, const struct packet *p, __u64 now)
 	struct places at = {};
 
 	if (known && !(known->flags & (ENDED | GONE))) {
-		/* Repeated or forged: an answered flow stays. The answer is taken to be that to the last SYN. */
+		/* A retransmitted or forged SYN: a flow that was answered stays unchanged. Otherwise the answer counts
+		 * as the answer to the last SYN.
+		 */
 		if (!(known->flags & ANSWERED))
 			known->opened = now;
 		return;
@@ -256,7 +259,7 @@ static __u32 count_flow(const struct packet *p, struct flow *flow, const struct 
 	}
 	if (is_news)
 		tell(&p->key);
-	/* The rates of classes no longer follow the numbers of flows, so all flows share one class. */
+	/* Without the agent, the rates of classes do not follow the numbers of flows, so all flows share one class. */
 	if (!is_alive(control, now))
 		return control->others;
 	if (own)
@@ -329,8 +332,8 @@ static void write_rate(struct __sk_buff *skb, const struct packet *p, __u32 at, 
 	bpf_skb_store_bytes(skb, at, &wire, sizeof(wire), 0);
 }
 
-/* Replaces the third SACK block by the option. An ACK with timestamps and three blocks has no room for it, and a flow
- * with losses would get no rates. Linux aligns the blocks to words.
+/* Replaces the third SACK block by the option. An ACK with timestamps and three blocks has no space for the option, and
+ * a flow with losses would get no rates. Linux aligns the blocks to words.
  */
 static bool make_room(struct __sk_buff *skb, const struct packet *p, __u32 sack, __u16 code)
 {
@@ -351,7 +354,9 @@ static bool make_room(struct __sk_buff *skb, const struct packet *p, __u32 sack,
 	return true;
 }
 
-/* Whether the ACK has the option, or room for it. Flows that offered to obey but whose ACKs lack it are not served. */
+/* Whether the ACK has the option, or space for it. Flows that offered to obey but whose ACKs lack the option are not
+ * served.
+ */
 static bool comes_back(struct flow *flow, const struct packet *p, const struct places *at)
 {
 	if (at->rate || at->sack) {
@@ -399,7 +404,7 @@ static void answer(struct __sk_buff *skb, const struct packet *p, struct flow *f
 	}
 	if (!share)
 		return;
-	/* Zero is no rate, and no switch writes 'no limit'. */
+	/* Zero is not a rate, and no switch writes 'no limit'. */
 	is_carried = carried && carried < NO_LIMIT;
 	if (is_carried) {
 		flow->other = carried;

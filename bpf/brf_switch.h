@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
 /* Data shared by the programs of a BRF switch and its agent. crates/brf/src/switch/maps.rs has the same layouts.
- * Addresses and ports are in network order, rates bytes per second on the wire, times nanoseconds of CLOCK_MONOTONIC.
+ * Addresses and ports are in network order. Rates are bytes per second on the wire, and times are nanoseconds of
+ * CLOCK_MONOTONIC.
  */
 
 /* The 5-tuple of a flow's data. */
@@ -31,7 +32,7 @@ struct flow {
 	__u64 returned; /* last packet towards the sender */
 	__u64 write_at;
 	__u64 advised; /* rate written last */
-	__u64 other; /* rate of another switch, and when an ACK carried it */
+	__u64 other; /* rate of another switch; other_at: when an ACK carried it */
 	__u64 other_at;
 	__u32 written; /* number of rates written */
 	__u32 bare; /* ACKs in a row without the option */
@@ -49,7 +50,7 @@ struct decision {
 
 /* The agent's settings. */
 struct control {
-	__u64 heartbeat; /* time of its last decision */
+	__u64 heartbeat; /* time of the agent's last decision */
 	__u64 patience; /* if the heartbeat is older, no rates are written */
 	__u64 offer; /* rate in a SYN-ACK before the decision about its flow */
 	__u32 handle; /* the queue's classes are handle | 16 + class */
@@ -60,7 +61,7 @@ struct control {
 	__u8 pad[7];
 };
 
-/* Per class. */
+/* Totals per class. */
 struct total {
 	__u64 packets;
 	__u64 bytes;
@@ -71,9 +72,9 @@ struct counters {
 	__u64 kept; /* lower rates left in place */
 	__u64 bare; /* ACKs without the option, of flows that offered to obey */
 	__u64 silent; /* ACKs passed without a rate because the agent is gone */
-	__u64 refused; /* SYNs of flows that had no room in the table */
-	__u64 lost; /* events dropped for lack of room */
+	__u64 refused; /* SYNs of flows for which the table had no space */
+	__u64 lost; /* events dropped because the ring buffer was full */
 	__u64 acks; /* bytes of ACKs of the other direction */
-	__u64 untracked; /* packets of flows without an entry, other than these */
+	__u64 untracked; /* packets of flows without an entry, other than these ACKs */
 	__u64 udp; /* packets */
 };

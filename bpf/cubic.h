@@ -5,11 +5,11 @@
  *   peak + speed (t - K)^3,   K = cbrt((peak - low) / speed)
  *
  * Segments have 20 fractional bits and times are 2^-20 s. Speed, in segments/s^3, has 24 fractional bits. K is too low
- * by at most 2^-20 s and 2^-38 of itself, and the time since the cut by 2^-20 s. The error of the curve is its growth in
- * that time, which is largest at its ends: 3 (peak - low) / K · 2^-20 s. At 0.32 segments/s^3 that is below 7e-6 of the
- * curve, and below 0.001 segments where it is below 1000. native/cubic.c measures it for other speeds. From 2048 s on
- * either side of K the curve is flat, 2.7 billion segments from the peak at 0.32 segments/s^3, and 8 million at the
- * lowest speed.
+ * by at most 2^-20 s plus 2^-38 of its value; the time since the cut is too low by at most 2^-20 s. The error of the
+ * curve is its growth in that time, which is largest at its ends: 3 (peak - low) / K · 2^-20 s. At 0.32 segments/s^3
+ * the error is below 7e-6 of the curve's value, and below 0.001 segments while the curve is below 1000 segments.
+ * native/cubic.c measures the error for other speeds. More than 2048 s before or after K the curve is flat: 2.7 billion
+ * segments from the peak at 0.32 segments/s^3, and 8 million at the lowest speed.
  */
 enum { SPEED_SHIFT = 24 };
 
@@ -21,7 +21,7 @@ static __u64 scaled(__u64 value, __u64 factor)
 	return (value >> GAIN_SHIFT) * factor + ((value & (ONE - 1)) * factor >> GAIN_SHIFT);
 }
 
-/* Rounded up. */
+/* As scaled, but rounded up. */
 static __u64 scaled_up(__u64 value, __u64 factor)
 {
 	return (value >> GAIN_SHIFT) * factor + (((value & (ONE - 1)) * factor + ONE - 1) >> GAIN_SHIFT);
@@ -78,8 +78,8 @@ static __u64 curve_growth(__u64 time, __u64 speed)
 	return (cube >> SPEED_SHIFT) * speed + ((cube & ((1 << SPEED_SHIFT) - 1)) * speed >> SPEED_SHIFT);
 }
 
-/* Rounded away from the peak. The curve is so flat there that rounding would reach the peak too early or never leave it.
- * Any cut below the peak and any growth beyond it count, however small.
+/* The curve, rounded away from the peak. It is so flat near the peak that rounding towards the peak would reach it too
+ * early or never leave it. Any cut below the peak and any growth beyond it count, however small.
  */
 static __u64 curve_at(__u64 peak, __u64 back, __u64 time, __u64 speed)
 {

@@ -9,7 +9,7 @@
 #include "cubic.h"
 
 enum {
-	/* 0.7 of cwnd is kept; with fast convergence W_max is (1 + 0.7) / 2 of it. */
+	/* A reduction keeps 0.7 of cwnd; with fast convergence W_max is (1 + 0.7) / 2 of cwnd. */
 	KEPT_NUM = 7,
 	KEPT_DEN = 10,
 	CONVERGED_NUM = 17,
@@ -54,7 +54,7 @@ struct cubic_curve {
 	__u32 ssthresh;
 	__u32 peak; /* W_max; 0: unknown */
 	__u8 avoiding; /* an epoch has begun */
-	__u8 known; /* W_max was known when it began */
+	__u8 known; /* W_max was known when the epoch began */
 	struct hystart hystart;
 };
 
@@ -87,7 +87,7 @@ struct cubic_ack {
 	bool recovering;
 };
 
-/* Slow start from this cwnd. */
+/* Begins slow start from this cwnd. */
 static void cubic_begin(struct cubic *c, __u32 cwnd)
 {
 	__builtin_memset(c, 0, sizeof(*c));
@@ -95,7 +95,7 @@ static void cubic_begin(struct cubic *c, __u32 cwnd)
 	c->now.ssthresh = UNLIMITED;
 }
 
-/* A congestion event: the thresholds. Returns ssthresh without its minimum. */
+/* Sets the thresholds at a congestion event. Returns ssthresh without its minimum. */
 static __u32 cubic_reduce(struct cubic *c, __u32 flight)
 {
 	struct cubic_curve *k = &c->now;
@@ -124,7 +124,7 @@ static void cubic_recover(struct cubic *c)
 	c->now.cwnd = atmost(c->now.cwnd, atleast(kept, 2));
 }
 
-/* cwnd is what the kernel leaves after a timeout. The thresholds were set before. */
+/* Notes the cwnd that the kernel leaves after a timeout. The thresholds were set before. */
 static void cubic_expire(struct cubic *c, __u32 cwnd)
 {
 	c->now.peak = 0;
@@ -139,7 +139,7 @@ static void cubic_undo(struct cubic *c)
 	c->undoable = 0;
 }
 
-/* Linux `tcp_cwnd_restart`: halves cwnd per timeout of idle time. */
+/* Linux `tcp_cwnd_restart`: halves cwnd for each RTO of idle time. */
 static void cubic_idle(struct cubic *c, __u64 now, __u64 idle, __u32 rto, __u32 initial)
 {
 	struct cubic_curve *k = &c->now;
@@ -219,7 +219,7 @@ static void cubic_begin_epoch(struct cubic *c, __u64 now)
 	k->avoiding = 1;
 }
 
-/* W_cubic one minimum RTT ahead. The distance from W_max is cut to whole segments. */
+/* W_cubic one minimum RTT ahead. The distance from W_max is truncated to whole segments. */
 static __u32 cubic_target(const struct cubic *c, const struct cubic_ack *a)
 {
 	const struct cubic_curve *k = &c->now;

@@ -2,8 +2,8 @@
 #pragma once
 /* Arithmetic without floating point.
  *
- * Gains and ratios have 20 fractional bits, rates are bytes per second, times microseconds. Every division rounds
- * down. A product of a rate or an amount below 2^40 and a gain below 2^24 fits 64 bits.
+ * Gains and ratios have 20 fractional bits, rates are bytes per second, and times are microseconds. Every division
+ * rounds down. A product of a rate or an amount below 2^40 and a gain below 2^24 fits 64 bits.
  */
 enum { GAIN_SHIFT = 20, ONE = 1 << GAIN_SHIFT };
 
@@ -29,7 +29,7 @@ static __u64 most_of(__u64 a, __u64 b)
 	return a > b ? a : b;
 }
 
-/* a - b, or 0 below. */
+/* a - b, or 0 if b is larger. */
 static __u64 less(__u64 a, __u64 b)
 {
 	return a > b ? a - b : 0;
@@ -64,7 +64,7 @@ static __u64 quotient(__u64 n, __u64 d, __u64 guess)
 	return n - guess * d < d ? guess : n / d;
 }
 
-/* bytes > bytes_over(rate, us), of bytes below 2^44, without a division. */
+/* Whether bytes > bytes_over(rate, us), for bytes below 2^44; without a division for usual values. */
 static bool exceeds(__u64 bytes, __u64 rate, __u64 us)
 {
 	if (us < 1 << 26 && rate < 1ULL << 37)
@@ -72,8 +72,8 @@ static bool exceeds(__u64 bytes, __u64 rate, __u64 us)
 	return bytes > bytes_over(rate, us);
 }
 
-/* For functions with a pointer: the verifier refuses one whose argument is in the socket in one call and in its storage
- * in another.
+/* For functions with a pointer: the verifier refuses a function whose argument is in the socket in one call and in the
+ * socket's storage in another.
  */
 #define INLINE static inline __attribute__((always_inline))
 
@@ -103,7 +103,7 @@ INLINE void max_reset(struct max_filter *f, __u32 at, __u64 value)
 	max_set(f, 2, at, value);
 }
 
-/* The first sample has left the window. */
+/* Drops the first sample, which has left the window. */
 INLINE void max_shift(struct max_filter *f, __u32 at, __u64 value)
 {
 	max_set(f, 0, f->at[1], f->value[1]);

@@ -5,9 +5,9 @@
  *   omega^gamma = 2^(-gamma L),   L = -log2(omega)
  *
  * Both functions use the next lower of 32 table points and a series for the rest, which is at most 1/32. The series end
- * with the fourth power (error 6e-9 of L, 4e-11 of the power), and the fractions have 30 bits. gamma multiplies the
- * error of L, so the absolute error of the power is below 2^-22 for every gamma up to 16. A gain is rounded to 2^-20.
- * native/gamma.c measures both.
+ * with the fourth power (error of L: 6e-9; error of the power: 4e-11), and the fractions have 30 bits. gamma multiplies
+ * the error of L, so the absolute error of the power is below 2^-22 for every gamma up to 16. A gain is rounded to
+ * 2^-20. native/gamma.c measures both errors.
  */
 enum { CURVE_STEPS = 32 };
 
@@ -35,14 +35,15 @@ static const __u32 reciprocal[CURVE_STEPS] = {
 	1227133514, 1205604856, 1184818565, 1164736894, 1145324613, 1126548799, 1108378658, 1090785346,
 };
 
-/* -log2(rtt / rtt_max) with 30 fractional bits, of times below 2^32 with 0 < rtt <= rtt_max. */
+/* -log2(rtt / rtt_max) with 30 fractional bits, for times below 2^32 with 0 < rtt <= rtt_max. */
 static __u64 minus_log2(__u64 rtt, __u64 rtt_max)
 {
 	__u64 exponent = 0, mantissa, rest, series, bits, by;
 	__u32 step;
 
-	/* rtt = 2^exponent rtt, in (rtt_max / 2, rtt_max]. The sign of a difference becomes a mask: round-trip times vary, and
-	 * the processor would mispredict many branches on them. barrier_var keeps the compiler from making one.
+	/* rtt = 2^exponent rtt, in (rtt_max / 2, rtt_max]. The sign of a difference becomes a mask: round-trip times
+	 * vary, and the processor would mispredict many branches on them. barrier_var keeps the compiler from making a
+	 * branch of it.
 	 */
 	for (bits = 16; bits; bits >>= 1) {
 		by = (rtt_max - (rtt << bits)) >> 63;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 #pragma once
-/* Stands for the kernel in a build outside it: its types, and the helpers of one connection. */
+/* Stands in for the kernel in a build outside it: the kernel's types, and helpers that serve one connection. */
 #include <string.h>
 
 #include "kernel.h"

@@ -5,10 +5,11 @@
  *        └── rate, limit, serial ── grants[socket] ──>  pacing rate = rate
  *                                                       cwnd = window_gain x rate x srtt, at least 4
  *
- * The process writes the rate into the storage of the socket (map `grants`, whose key is the socket's descriptor). It
- * takes effect at the next acknowledgement, or when sending begins or resumes. Loss and marks change nothing while a
- * rate is granted. Without a grant the kernel's CUBIC decides, through its functions for BPF (tcp_cubic.c). The program
- * then only cuts cwnd, which the kernel leaves to schemes with cong_control. Sockets without a process start this way.
+ * The process writes the rate into the storage of the socket (map `grants`, whose key is the socket's descriptor). The
+ * rate takes effect at the next acknowledgement, or when sending begins or resumes. Loss and marks change nothing while
+ * a rate is granted. Without a grant the kernel's CUBIC decides, through its functions for BPF (tcp_cubic.c). The
+ * program then only reduces cwnd in recovery, which the kernel leaves to schemes with cong_control. Sockets without a
+ * process start this way.
  */
 #include "program.h"
 
@@ -16,7 +17,7 @@
 
 struct core_params {
 	__u64 line_rate; /* the highest rate requested, bytes per second */
-	__u32 min_rate; /* packets per second */
+	__u32 min_rate; /* packets per second, with 20 fractional bits */
 	__u32 window_gain;
 };
 
@@ -39,7 +40,7 @@ struct flow {
 	__u64 limit;
 	__u64 ignored;
 	__u32 initial_cwnd;
-	__u32 cwnd; /* for the granted rate; 0 before the first round-trip time */
+	__u32 cwnd; /* for the granted rate; 0 before the first RTT sample */
 	__u8 granted;
 };
 
@@ -84,7 +85,9 @@ static void pace(struct sock *sk, struct flow *f)
 	set_cwnd(tp, f->cwnd);
 }
 
-/* Pacing, or only the size of bursts, as the kernel sets it for schemes without cong_control (tcp_update_pacing_rate). */
+/* Sets the pacing rate as the kernel does for schemes without cong_control (tcp_update_pacing_rate). Without a limit,
+ * the rate sets only the size of bursts.
+ */
 static void pace_own(struct sock *sk, const struct flow *f)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -181,7 +184,7 @@ void BPF_PROG(ctl_cong_control, struct sock *sk, __u32 ack, int flag, const stru
 		pace(sk, f);
 		return;
 	}
-	/* In recovery cwnd stays where the cut left it. */
+	/* In recovery cwnd stays as the reduction left it. */
 	if (state != RECOVERY && state != CWR && rs->acked_sacked)
 		cubictcp_cong_avoid(sk, ack, rs->acked_sacked);
 	pace_own(sk, f);
@@ -251,7 +254,7 @@ __u32 BPF_PROG(ctl_undo_cwnd, struct sock *sk)
 SEC("struct_ops")
 __u32 BPF_PROG(ctl_min_tso_segs, struct sock *sk)
 {
-	/* A granted rate is spaced as evenly as the kernel's bursts of a millisecond allow. */
+	/* Packets at a granted rate are spaced as evenly as the kernel's bursts of a millisecond allow. */
 	struct flow *f = flow_of(sk);
 
 	return f && f->granted ? 1 : 2;

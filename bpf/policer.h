@@ -5,7 +5,7 @@
 enum {
 	INTERVAL_ROUNDS = 4,
 	INTERVAL_ROUNDS_MAX = 16,
-	USE_ROUNDS = 48, /* of ProbeBW */
+	USE_ROUNDS = 48, /* rounds of ProbeBW with the long-term rate */
 	LOSS_SHARE = 50, /* of 256 delivered: about 20 % */
 	AGREE_PART = 8, /* intervals agree within this part of the first … */
 	AGREE_RATE = 500, /* … or this many bytes per second */

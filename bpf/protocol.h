@@ -7,8 +7,8 @@ enum {
 	UNDO = 1, /* the last reduction was unnecessary */
 	LOSS_EVENT = 2, /* the timeout calls for a reduction */
 	CWND_LIMITED = 4,
-	APP_LIMITED = 8, /* the sample */
-	RETRANSMITTED = 16, /* the newest packet delivered */
+	APP_LIMITED = 8, /* the sample is application-limited */
+	RETRANSMITTED = 16, /* the newest packet delivered was retransmitted */
 	ACK_DELAYED = 32,
 	SAMPLED = 64, /* prior_* and the intervals are valid */
 	FALLBACK = 128, /* the flow follows no decision */
@@ -26,7 +26,7 @@ struct record {
 	__u64 pacing_rate;
 	__u32 port;
 	__u32 kind;
-	__u32 transitions; /* states entered since the last record plus one, four bits each, the last one lowest */
+	__u32 transitions; /* states entered since the last record: plus one, four bits each, newest lowest */
 	__u32 flags;
 	__u32 ack_flags;
 	__u32 acked_sacked;
@@ -63,14 +63,14 @@ struct record {
 enum { REDUCING = 1, PACED = 2 };
 
 struct decision {
-	__u64 answers; /* the last record that it accounts for */
+	__u64 answers; /* the last record that the decision accounts for */
 	__u64 pacing_rate; /* bytes per second */
 	__u32 cwnd; /* packets */
 	__u32 ssthresh; /* packets */
 	__u32 flags;
-	__u32 allowance; /* REDUCING: packets that may leave beyond prr_out */
+	__u32 allowance; /* REDUCING: packets that may be sent beyond prr_out */
 	__u32 prr_out;
-	__u32 burst; /* least packets sent at once */
+	__u32 burst; /* minimum burst in packets */
 };
 
 struct counters {

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A congestion control scheme of Linux that asks a process for its decisions.
+/* A congestion control scheme of Linux whose decisions come from a process.
  *
- * Every acknowledgement, timeout, change of state and restart after idle time becomes one record in a ring buffer.
- * The process (crates/kernel/src/shim) answers with the newest decision per flow in a map: cwnd, pacing rate,
- * ssthresh. It is applied at the next event of the flow, or when the flow next tries to send. A decision names the
- * last record that it accounts for.
+ * Every acknowledgement, timeout, change of state and restart after idle time becomes one record in a ring buffer. The
+ * process (crates/kernel/src/shim) answers with the newest decision per flow in a map: cwnd, pacing rate, ssthresh. The
+ * decision is applied at the next event of the flow, or when the flow next tries to send. A decision names the last
+ * record that it accounts for.
  *
- * - Recovery and timeouts change the limits at once. Until a decision accounts for them, one packet leaves per packet
- *   delivered (packet conservation).
- * - After idle time at most the initial window leaves until a decision accounts for it.
- * - In a proportional rate reduction a decision states how many packets may leave beyond the count when it was made
- *   (prr_out), so a late decision never releases more than a timely one. Below the target one packet also leaves per
+ * - Recovery and timeouts change the limits immediately. Until a decision accounts for them, one packet is sent per
+ *   packet delivered (packet conservation).
+ * - After idle time at most the initial window is sent until a decision accounts for the restart.
+ * - In a proportional rate reduction a decision states how many packets may be sent beyond those sent when it was made
+ *   (prr_out), so a late decision never releases more than a timely one. Below the target, one packet is also sent per
  *   packet delivered since then.
- * - If records stay unanswered for the longer of 200 ms and two smoothed round-trip times, the process is taken for
- *   dead: cwnd grows and halves as in Reno, paced at twice cwnd per round trip. When decisions return, they apply again.
+ * - If records stay unanswered for the longer of 200 ms and two smoothed round-trip times, the process counts as dead:
+ *   cwnd grows and halves as in Reno, paced at twice cwnd per round trip. When decisions return, they apply again.
  *
  * A flow is identified by its local port: the name of the scheme is unique to one process, which assigns the ports.
  */
@@ -44,9 +44,9 @@ struct {
 /* State of a flow, in its socket's space for a scheme. */
 struct state {
 	__u64 sent; /* records */
-	__u64 answered; /* by the newest decision seen */
-	__u64 waiting_since; /* ns: the oldest record without an answer, or the last answer */
-	__u64 barrier; /* decisions that account for less are too old */
+	__u64 answered; /* last record that the newest decision seen accounts for */
+	__u64 waiting_since; /* ns: time of the oldest record without an answer, or of the last answer */
+	__u64 barrier; /* decisions that account only for records before this one are too old */
 	__u64 ack_mstamp; /* of the acknowledgement in progress */
 	__u32 transitions;
 	__u32 flags;
@@ -103,12 +103,12 @@ static void follow(struct sock *sk, struct state *st, const struct decision *d, 
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
 	__u32 cwnd = d->cwnd, left = d->prr_out + d->allowance;
 
-	/* When the reduction ends, cwnd is the scheme's at once. */
+	/* When the reduction ends, the scheme's cwnd applies immediately. */
 	if ((d->flags & REDUCING) && (st->ca_state == CWR || st->ca_state == RECOVERY)) {
 		/* A newer reduction resets prr_out. */
 		left = tp->prr_out >= d->prr_out && left > tp->prr_out ? left - tp->prr_out : 0;
 		left += in_flight(tp);
-		/* Packets delivered since then: packet conservation below the target. */
+		/* Packets that this event delivers come after the decision: packet conservation below the target. */
 		cwnd = atleast(atmost(left + acked, cwnd), left);
 	}
 	tp->snd_cwnd = atleast(cwnd, 1);
@@ -133,7 +133,7 @@ static void note(struct state *st, const struct decision *d, struct counters *c,
 		c->decisions++;
 }
 
-/* Applies the newest decision, or the rules without one. */
+/* Applies the newest decision, or the rules for the time without one. */
 static void apply(struct sock *sk, struct state *st, struct counters *c, __u32 port, __u64 now, __u32 acked,
 		  __u32 room)
 {
@@ -181,7 +181,7 @@ static void event(struct sock *sk, __u32 kind, __u32 ack_flags, const struct rat
 		c->calls++;
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
-		/* The next record reports the states. */
+		/* The next record reports the flags and states instead. */
 		st->flags = flags;
 		if (c)
 			c->drops++;
@@ -358,7 +358,7 @@ __u32 BPF_PROG(shim_min_tso_segs, struct sock *sk)
 	__u32 port = sk->__sk_common.skc_num;
 	struct decision *d;
 
-	/* The kernel asks before it sends: a decision that came since the last event applies now. */
+	/* The kernel calls this before it sends: a decision that came since the last event applies now. */
 	d = st->started && !st->fallback ? bpf_map_lookup_elem(&decisions, &port) : 0;
 	if (d && d->answers != st->answered && d->answers >= st->barrier) {
 		note(st, d, bpf_map_lookup_elem(&counters, &port), bpf_ktime_get_ns());

@@ -4,8 +4,8 @@
  *
  *   cc -O2 -o brf brf.c; brf <events >outcomes
  *
- * The input is the parameters, then events. With an argument it is 16-bit codes; the output is then the rate of each
- * code, and the rate of its payload in packets of 1448 bytes with 52 bytes of headers.
+ * The input is the parameters, then events. With an argument, the input is 16-bit codes; the output is then the rate of
+ * each code, and the payload's share of that rate in packets of 1448 bytes with 52 bytes of headers.
  */
 #include <stdio.h>
 
@@ -31,7 +31,7 @@ struct event {
 	__u32 ca_state;
 	__u32 retransmits;
 	__u32 flags;
-	__u32 twin_cwnd; /* 0: ours stays */
+	__u32 twin_cwnd; /* 0: the program's cwnd stays */
 	__u32 lost;
 };
 
@@ -134,7 +134,7 @@ int main(int count, char **words)
 		o.cwnd = socket_state.snd_cwnd;
 		if (!fwrite(&o, sizeof(o), 1, stdout))
 			return 1;
-		/* So that one difference does not hide the next. */
+		/* Adopts the twin's cwnd, so that one difference does not hide the next. */
 		if (f->state == FALLBACK && e.twin_cwnd)
 			f->cubic.now.cwnd = e.twin_cwnd;
 	}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The error of cubic.h against the C library. For each speed: the largest relative error of K, and of the curve the
- * largest relative error, and the largest error in segments where it is below 1000. Peaks are 4 to 4 million segments,
- * cuts go to 0.1 to 0.9 of them, and times end at four K or at the range of the curve.
+/* The error of cubic.h against the C library. Prints for each speed: the largest relative error of K, the largest
+ * relative error of the curve, and its largest error in segments where the curve is below 1000 segments. Peaks are 4 to
+ * 4 million segments, cuts lead to 0.1 to 0.9 of the peak, and times end at four K or at the range of the curve.
  *
  *   cc -O2 -o cubic cubic.c -lm && ./cubic
  */

@@ -25,7 +25,8 @@ int main(int count, char **words)
 		double worst = 0, at = 1, gain = 0;
 
 		for (i = 0; i < points; i++) {
-			/* RTT_max from 1 ms to 1000 s, RTT below it: half of the points evenly, half by powers of two. */
+			/* RTT_max from 1 ms to 1000 s. RTTs below it: half of them spaced evenly, half logarithmically.
+			 */
 			__u64 most = 1000 << i % 21;
 			double where = (i + 0.5) / points;
 			__u64 rtt = (i & 1 ? where : pow(most, where - 1)) * most;

@@ -4,8 +4,8 @@
  *
  *   cc -O2 -DPROGRAM='"../nodectl.bpf.c"' -o granted granted.c; granted <events >outcomes
  *
- * The input is the parameters, then events. Each event has an outcome. Without a grant the kernel's CUBIC decides. Its
- * functions only count their calls here, and cwnd follows the twin.
+ * The input is the parameters, then events. Each event has an outcome. Without a grant the kernel's CUBIC decides. Here
+ * CUBIC's functions only count their calls, and cwnd follows the twin.
  */
 #include <stdio.h>
 

@@ -74,7 +74,7 @@ static struct {
 #include "v1.h"
 #endif
 
-/* Passes through the kernel's states of the event. */
+/* Calls the program for the event's changes of the kernel's state. */
 static void states(struct sock *sk, __u32 flags)
 {
 	if (flags & OPENED)
@@ -132,7 +132,7 @@ static void kernel_calls(struct sock *sk, const struct event *e)
 		rs.is_app_limited = (e->flags & LIMITED) || limits;
 		rs.is_ack_delayed = !!(e->flags & DELAYED);
 		bbr_cong_control(sk, 0, 0, &rs);
-		/* The kernel marks the packets sent from now on. */
+		/* The kernel marks the packets sent from now on as application-limited. */
 		if (tp->app_limited) {
 			if (before != PROBE_RTT)
 				limited.from = tp->delivered;

@@ -9,9 +9,10 @@
 //! /sys/fs/bpf/narrows/brf-host/ID/link    an attachment; ID is the cgroup's number
 //! /sys/fs/bpf/narrows/brf/mark/       the scheme was loaded by `attach`: the last `detach` unloads it
 //! ```
-//! `attach` makes the mark before it loads the scheme, and both go together; an attachment is one file. So the next
-//! command recognises and removes the remains of a killed one. Commands take turns ([`narrows_host::changing`]). An
-//! attachment uses the maps of the loaded scheme, so the scheme is neither unloaded nor loaded again while one exists.
+//! `attach` creates the mark before it loads the scheme, and both are removed together; an attachment is one file. So
+//! the next command recognises and removes the remains of a killed one. Commands take turns
+//! ([`narrows_host::changing`]). An attachment uses the maps of the loaded scheme, so the scheme is neither unloaded
+//! nor loaded again while an attachment exists.
 
 use std::path::{Path, PathBuf};
 
@@ -29,13 +30,14 @@ pub struct Attached {
     pub link: PathBuf,
     /// The scheme in the kernel.
     pub scheme: String,
-    /// The scheme is loaded for this attachment.
+    /// Whether the scheme is loaded for this attachment.
     pub loads: bool,
     /// Connections that begin in the cgroup get the scheme.
     pub adopts: bool,
 }
 
-/// Attachments, and counters of their programs and the scheme since it was loaded; zeros unless it is loaded.
+/// Attachments, and the counters of their programs and of the scheme since the scheme was loaded; zeros unless it is
+/// loaded.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Status {
     /// The scheme is loaded.
@@ -52,7 +54,7 @@ pub struct Status {
     pub advised: u64,
     /// Ignored rates: zero, above the line rate, or more than the path carries.
     pub invalid: u64,
-    /// Fallbacks to CUBIC: no rates came, or the path did not carry them.
+    /// Fallbacks to CUBIC, because no rates arrived or the path did not carry them.
     pub fallbacks: u64,
     /// SYNs that offered to obey.
     pub offered: u64,
@@ -62,9 +64,9 @@ pub struct Status {
     pub written: u64,
     /// Rates that were read.
     pub read: u64,
-    /// Options read that no switch had lowered.
+    /// Options read whose rate no switch had lowered.
     pub unlimited: u64,
-    /// Options on acknowledgements that were reordered or cover unsent data.
+    /// Options on acknowledgements that were reordered or acknowledge unsent data.
     pub stale: u64,
     /// Connections that the programs switched to the scheme.
     pub adopted: u64,
@@ -82,17 +84,17 @@ pub struct Options {
     pub adopts: bool,
     /// Highest rate that receivers request, headers included; `None`: no limit.
     pub limit: Option<Rate>,
-    /// Parameters of the scheme, as texts by name.
+    /// Parameters of the scheme, as pairs of name and value.
     pub values: Vec<(String, String)>,
-    /// Only check.
+    /// Only check, without changing anything.
     pub dry: bool,
 }
 
 /// Attaches the programs of the host to a cgroup, and loads the scheme unless it is loaded.
 ///
 /// # Errors
-/// Without rights, if `cgroup` is no cgroup or has an attachment, or if the kernel refuses a step. Nothing new stays
-/// then.
+/// Without rights, if `cgroup` is no cgroup or has an attachment, or if the kernel refuses a step. In these cases
+/// nothing new stays.
 pub fn attach(options: &Options) -> Result<Attached, HostError> {
     let program = Program::advised();
     #[cfg(feature = "bpf")]
@@ -168,7 +170,7 @@ mod linked {
     }
 
     /// Removes the remains of killed commands: folders without a link, and a scheme that was loaded for an attachment
-    /// but has none. Returns the number of connections that keep the scheme.
+    /// but has none. Returns the number of connections that keep the scheme; `None` if it was not unloaded.
     fn clean(changing: &Changing, program: &Program) -> Result<Option<u64>, HostError> {
         for folder in fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if !folder.join(LINK).exists() {

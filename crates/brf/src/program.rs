@@ -1,5 +1,5 @@
-//! The object with the scheme and the programs of the host (`bpf/brf.bpf.c`), in two uses: the programs of the host
-//! beside a scheme that is loaded, or everything for one run.
+//! Loads the object that contains the scheme and the programs of the host (`bpf/brf.bpf.c`): either only the programs
+//! of the host, beside a scheme that is already loaded, or everything for one run.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -30,7 +30,7 @@ fn open(program: &Program) -> libbpf_rs::Result<OpenObject> {
 pub(super) struct HostParams<'a> {
     /// Name of the scheme in the kernel.
     pub(super) name: &'a str,
-    /// Listeners with another scheme do not take part.
+    /// The programs ignore listeners with another scheme.
     pub(super) only_named: bool,
     /// The code that receivers write.
     pub(super) code: u16,
@@ -80,10 +80,10 @@ fn link(object: &Object, name: &str, cgroup: &impl AsFd) -> libbpf_rs::Result<Li
     program.attach_cgroup(cgroup.as_fd().as_raw_fd())
 }
 
-/// The scheme and the programs of the host, in the kernel while this lives.
+/// The scheme and the programs of the host in the kernel; dropping this removes them.
 #[derive(Debug)]
 pub(super) struct Whole {
-    /// First: they must go before the maps.
+    /// The first field, so that the links are dropped before the maps.
     _links: [Link; 2],
     object: Object,
 }
@@ -120,7 +120,7 @@ impl Whole {
         Ok(Self { _links: [host, scheme], object })
     }
 
-    /// The first numbers of a map of counters.
+    /// The first `N` numbers of a map of counters.
     pub(super) fn sums<const N: usize>(&mut self, name: &str) -> Result<[u64; N], HostError> {
         let map = pinned::map(&mut self.object, name).map_err(|error| failed("find a BPF map", &error))?;
         sums(&map)

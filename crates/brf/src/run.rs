@@ -1,7 +1,7 @@
 //! The programs for the time of one run of the kernel backend.
 //!
 //! The scheme has a unique name, and the programs of the host serve only sockets whose scheme has this name, listeners
-//! included. So other connections and runs on this machine are left alone. Nothing is pinned: the kernel removes
+//! included. So they do not affect other connections and runs on this machine. Nothing is pinned: the kernel removes
 //! everything when the process ends, however it ends.
 
 #[cfg(feature = "bpf")]
@@ -32,7 +32,7 @@ mod with {
     }
 
     impl Run {
-        /// Loads the programs if there is a flow for them, with its parameters of the scheme.
+        /// Loads the programs if `serves` selects a flow, with the scheme parameters of the first such flow.
         ///
         /// # Errors
         /// If the kernel refuses them.
@@ -91,7 +91,7 @@ mod without {
     use narrows_scenario::Plan;
     use narrows_scenario::result::Host;
 
-    /// Without BPF: plans that need a run were refused.
+    /// A run in builds without BPF, which refuse plans that need it.
     #[derive(Debug)]
     pub enum Run {}
 

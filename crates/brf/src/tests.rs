@@ -1,4 +1,4 @@
-//! BRF's header on this machine's kernel. Without root or BPF the tests say so and pass.
+//! BRF's header on this machine's kernel. Without root or BPF the tests print the reason and pass.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use rustix::net::{self, AddressFamily, SocketType};
 
 use super::host::{self, Options};
 
-/// An attachment, while this lives.
+/// The attachments of a test; dropping this removes them.
 struct Attached;
 
 impl Drop for Attached {
@@ -38,7 +38,7 @@ fn may_attach() -> Option<MutexGuard<'static, ()>> {
     Some(alone)
 }
 
-/// Bytes per second that arrive on a connection over the loopback whose sender uses the scheme.
+/// Bytes per second that a receiver gets over the loopback from a sender with the scheme.
 fn received(time: Duration) -> f64 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
     let address = listener.local_addr().expect("bound");
@@ -67,7 +67,7 @@ fn received(time: Duration) -> f64 {
     })
 }
 
-/// The receiver's limit travels in the option, and the sender is paced at it; detaching leaves nothing.
+/// The receiver's limit travels in the option, and the sender paces at this limit; detaching leaves nothing.
 #[test]
 #[ignore = "real time: `make test`"]
 fn host_option_paces_sender_at_limit() {
@@ -79,7 +79,7 @@ fn host_option_paces_sender_at_limit() {
     let rate = received(Duration::from_secs(1));
     let status = host::status().expect("root");
     eprintln!("{rate} B/s: {status:?}");
-    // Of 5 MB/s, less than a thousandth is headers of 64 KiB segments. The machine may be busy.
+    // The limit is 5 MB/s, of which headers of 64 KiB segments take less than a thousandth. The machine may be busy.
     assert!(rate > 2.5e6 && rate < 5.5e6, "{rate}");
     assert!(status.offered >= 1 && status.accepted >= 1 && status.read > 10, "{status:?}");
     assert_eq!((status.fallbacks, status.errors, status.invalid), (0, 0, 0), "{status:?}");
@@ -89,11 +89,11 @@ fn host_option_paces_sender_at_limit() {
     assert!(!attached.link.exists());
 }
 
-/// The next command removes the remains of one killed between loading the scheme and attaching.
+/// The next command removes the remains of a command that was killed between loading the scheme and attaching.
 #[test]
 fn host_half_attached_is_cleaned_up() {
     let Some(_alone) = may_attach() else { return };
-    // The steps of `attach` so far.
+    // Reproduces the state after these steps of `attach`.
     let marker = std::path::Path::new("/sys/fs/bpf/narrows/brf/mark");
     host::attach(&Options::default()).expect("root");
     let _guard = Attached;
@@ -105,7 +105,7 @@ fn host_half_attached_is_cleaned_up() {
     assert!(!Program::advised().is_registered());
 }
 
-/// The scheme is not unloaded while programs use its maps, and they go on.
+/// The scheme is not unloaded while programs use its maps, and the programs continue.
 #[test]
 fn host_scheme_in_use_is_not_unloaded() {
     let Some(_alone) = may_attach() else { return };
@@ -137,7 +137,8 @@ fn host_detach_keeps_scheme_loaded_by_hand() {
     assert_eq!(lines.expect("root").len(), 1);
 }
 
-/// Programs whose scheme was removed by its file are shown, and nothing is loaded beside them until they are detached.
+/// If the scheme's file is removed, status still shows the attached programs, and the scheme is not loaded again until
+/// they are detached.
 #[test]
 fn host_programs_without_scheme_are_shown() {
     let Some(_alone) = may_attach() else { return };
@@ -159,7 +160,7 @@ fn host_programs_without_scheme_are_shown() {
     program.unload().expect("it is loaded");
 }
 
-/// A second attachment and wrong values are refused by name, and a check changes nothing.
+/// A second attachment and wrong values are refused by name, and a dry run changes nothing.
 #[test]
 fn host_refusals_leave_nothing() {
     let Some(_alone) = may_attach() else { return };
@@ -179,7 +180,7 @@ fn host_refusals_leave_nothing() {
     assert_eq!(host::status().expect("root").attachments.len(), 1);
 }
 
-/// Where nobody lowers the rate, the sender becomes CUBIC instead of stalling.
+/// If no switch lowers the rate, the sender falls back to CUBIC instead of stalling.
 #[test]
 #[ignore = "real time: `make test`"]
 fn host_without_switch_falls_back() {
@@ -194,7 +195,7 @@ fn host_without_switch_falls_back() {
     assert!(status.read == 0 && status.unlimited > 10 && status.fallbacks >= 1, "{status:?}");
 }
 
-/// Set for the processes of the next test: the cgroup to attach to, or the program to load.
+/// Environment variable of the processes of the next test: the cgroup to attach to, or the program to load.
 const CHILD: &str = "NARROWS_TEST_ATTACH";
 
 /// The processes that the next test starts.
@@ -209,15 +210,15 @@ fn attaching_process() {
             let cgroup = std::path::PathBuf::from(&what);
             let options = Options { cgroup: Some(cgroup.clone()), ..Options::default() };
             host::attach(&options).unwrap_or_else(|error| panic!("attach {turn}: {error}"));
-            // Others look at it meanwhile.
+            // Time for other commands to inspect the attachment.
             thread::sleep(Duration::from_millis(50));
             host::detach(Some(&cgroup)).unwrap_or_else(|error| panic!("detach {turn}: {error}"));
         }
     }
 }
 
-/// Concurrent commands that attach, detach, load, unload and inspect do not take each other's work for remains of
-/// killed ones.
+/// Concurrent commands that attach, detach, load, unload and inspect do not mistake each other's work for remains of
+/// killed commands.
 #[test]
 fn host_commands_at_once_do_not_disturb_each_other() {
     let Some(_alone) = may_attach() else { return };

@@ -3,14 +3,14 @@
 use narrows_packet::real::{Segment, clear_experiment, set_experiment};
 use narrows_packet::{Flags, Packet, Room};
 
-/// The experiment.
+/// Identifier of the experiment (ExID).
 const EXID: u16 = 0x4272;
 /// The code of receivers without a limit, and of senders in the SYN: the largest.
 pub const NO_LIMIT: u16 = 65_529;
 /// The flag of a segment that opens a direction (RFC 9293).
 const OPENING: u8 = 2;
 
-/// The agreement of both ends of a flow.
+/// Whether both endpoints of a flow agreed on the option.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Agreement {
     offered: bool,
@@ -18,7 +18,7 @@ pub struct Agreement {
 }
 
 impl Agreement {
-    /// Notes the options of each end's first segment.
+    /// Notes whether the first segment of an endpoint carries the option.
     pub fn note(&mut self, segment: &Segment<'_>, reverse: bool) {
         if segment.bits & OPENING == 0 {
             return;
@@ -31,8 +31,8 @@ impl Agreement {
         }
     }
 
-    /// Room for a rate in a segment. As in the simulator, an acknowledgement whose SACK blocks displaced the option has
-    /// room in place of the last block.
+    /// Space for a rate in a segment. As in the simulator, an acknowledgement whose SACK blocks displaced the option
+    /// has space in place of the last block.
     pub fn room(self, segment: &Segment<'_>, reverse: bool) -> Room {
         match segment.experiment(EXID) {
             Some(NO_LIMIT) => Room::Empty,
@@ -46,13 +46,13 @@ impl Agreement {
 /// A hostile network's treatment of options towards senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
-    /// It removes them.
+    /// The network removes the options.
     Strip,
-    /// It replaces their rates by these codes in turn.
+    /// The network replaces the rates of the options by these codes in turn.
     Codes(&'static [u16]),
 }
 
-/// A hostile network, or none.
+/// A network that forges options, or leaves them unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Forger {
     forgery: Option<Forgery>,
@@ -60,7 +60,7 @@ pub struct Forger {
 }
 
 impl Forger {
-    /// A network with this forgery.
+    /// A network with this forgery, if any.
     pub const fn new(forgery: Option<Forgery>) -> Self {
         Self { forgery, count: 0 }
     }

@@ -1,4 +1,4 @@
-//! Runs that repeat while the machine disturbs them.
+//! Repeats runs that the machine disturbed.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,7 @@ pub fn attempts<O>(
     unreachable!("the last attempt returns")
 }
 
-/// Ends, when dropped, the threads that watch this flag.
+/// Sets the flag when dropped, which ends the threads that watch the flag.
 #[derive(Debug)]
 pub struct Ending<'a>(pub &'a AtomicBool);
 

@@ -58,7 +58,7 @@ pub struct Done<O, W> {
 }
 
 impl<'a, O: Observer, W: Wire> Emulation<'a, O, W> {
-    /// The network of `engine`, to whose flows real ends are attached.
+    /// The network of `engine`, whose flows have real endpoints attached.
     pub fn new(plan: &'a Plan, engine: Engine<O>, wire: W, clock: Clock) -> Self {
         Self { plan, engine, wire, clock, late: Late::new() }
     }
@@ -108,7 +108,7 @@ impl<'a, O: Observer, W: Wire> Emulation<'a, O, W> {
     fn take(&mut self, now: Nanos) -> Result<(), HostError> {
         self.wire.read(now, &mut self.late)?;
         for (at, packet, bytes) in self.wire.packets() {
-            // The network's time does not go back.
+            // The network's time must not go back.
             self.engine.run_until(at.max(self.engine.now()));
             match packet.kind() {
                 Kind::Message => {
@@ -120,12 +120,12 @@ impl<'a, O: Observer, W: Wire> Emulation<'a, O, W> {
         Ok(())
     }
 
-    /// Hands the packets that are due at `now` to their hosts.
+    /// Hands the packets whose delivery time has come at `now` to their hosts.
     fn deliver(&mut self, now: Nanos) -> Result<(), HostError> {
         self.engine.run_until(now.max(self.engine.now()));
         let Self { engine, wire, late, clock, .. } = self;
         let mut failed = None;
-        // In virtual time the clock is a system call: the first packet does without.
+        // In virtual time, reading the clock is a system call: the first packet uses `now` instead.
         let mut first = Some(now);
         engine.take_delivered(|due, packet, bytes| {
             late.record(due, first.take().unwrap_or_else(|| clock.now()));

@@ -6,15 +6,15 @@ use narrows_units::Histogram;
 
 /// Lateness beyond which a delivery or reading is a stall.
 const STALL: Nanos = Nanos::from_millis(5);
-/// Bounds beyond which a run is repeated.
+/// Longest lateness, and share of stalls, beyond which a run is repeated.
 const LONGEST: Nanos = Nanos::from_millis(20);
 const SHARE_OF_STALLS: f64 = 0.005;
 
-/// Delays of deliveries beyond their times, and of readings.
+/// Lateness of deliveries and readings.
 #[derive(Debug)]
 pub struct Late {
     delays: Histogram,
-    /// Longest of both.
+    /// Longest lateness of a delivery or reading.
     longest: Nanos,
     stalls: u64,
 }
@@ -24,7 +24,7 @@ impl Late {
         Self { delays: Histogram::new(), longest: Nanos::ZERO, stalls: 0 }
     }
 
-    /// A packet due at `due` was delivered at `now`.
+    /// Notes that a packet scheduled for `due` was delivered at `now`.
     #[inline]
     pub fn record(&mut self, due: Nanos, now: Nanos) {
         let delay = now - due;
@@ -32,7 +32,7 @@ impl Late {
         self.add(delay);
     }
 
-    /// A packet that a host sent at `sent` or earlier was read at `now`.
+    /// Notes that a packet that a host sent at `sent` or earlier was read at `now`.
     #[inline]
     pub fn read(&mut self, sent: Nanos, now: Nanos) {
         self.add(now - sent);

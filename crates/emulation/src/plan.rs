@@ -1,10 +1,10 @@
-//! Settings of real ends from a plan.
+//! Settings of real endpoints, derived from a plan.
 
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_traffic::AppConfig;
 
-/// Unsent bytes that a sender's socket may hold. They are sent even after the application pauses or stops, so for such
-/// plans the limit is 10 ms of data on the slowest link.
+/// Unsent bytes that a sender's socket may hold. They are sent even after the application pauses or stops, so for plans
+/// in which an application does, the limit is 10 ms of data on the slowest link.
 pub fn unsent(plan: &Plan) -> u64 {
     const MOST: u64 = 1 << 20;
     const LEAST: u64 = 16 << 10;

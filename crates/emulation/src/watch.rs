@@ -4,7 +4,7 @@
 pub trait Watch: Sync {
     /// The finished fraction of the run.
     fn progress(&self, fraction: f64);
-    /// Whether the run shall end at once.
+    /// Whether the run shall end immediately.
     fn is_cancelled(&self) -> bool;
 }
 

@@ -1,5 +1,5 @@
-//! Waits for a socket or a time, whichever comes first. Tokio's timers have a resolution of a millisecond,
-//! many loopback round trips, so paced packets would leave in bursts. Linux uses a system timer instead.
+//! Waits for a socket or a time, whichever comes first. Tokio's timers have a resolution of a millisecond, which is
+//! many loopback round trips, so paced packets would leave in bursts. On Linux, a system timer replaces them.
 
 use std::future::poll_fn;
 use std::io;
@@ -41,7 +41,7 @@ impl Alarm {
         if wait.is_zero() {
             return Ok(false);
         }
-        // Setting the timer is the main cost here, above all on a virtual machine: keep one that expires
+        // Setting the timer is the main cost here, above all on a virtual machine: keep a timer that already expires
         // earlier.
         let now = Instant::now();
         let wanted = now + wait;
@@ -80,7 +80,7 @@ mod system {
         pub fn new() -> io::Result<Self> {
             let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
             let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
-            // Unsound only with types that do not own their descriptor.
+            // The deprecated function is unsound only with types that do not own their descriptor.
             #[allow(deprecated)]
             Ok(Self(AsyncFd::with_interest(timer, Interest::READABLE)?))
         }

@@ -1,10 +1,10 @@
-//! Keeps a processor awake. A sleeping one takes tens of microseconds to wake, and longer in a virtual machine: on a
-//! slow path, with rare packets, that delays every timer and packet. Schemes with a maximum filter then overestimate
-//! the rate.
+//! Keeps a processor awake. A sleeping processor takes tens of microseconds to wake, and longer in a virtual machine:
+//! on a slow path, with rare packets, that delays every timer and packet. Schemes with a maximum filter then
+//! overestimate the rate.
 //!
 //! A thread of the policy `SCHED_IDLE` spins on the processor. It runs only while nothing else does, and needs no
-//! rights. The threads of the run stay on that processor too, as a wake-up elsewhere takes time. Only one processor is
-//! kept awake: a virtual machine that is never idle loses its processors to others for milliseconds.
+//! rights. The threads of the run stay on that processor too, because another one would have to wake up first. Only one
+//! processor is kept awake: a virtual machine that is never idle loses its processors to others for milliseconds.
 
 use std::hint;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 
-/// Turns between checks for the end.
+/// Turns of the loop between checks for the end.
 const TURNS: u32 = 1000;
 
 /// A processor that stays awake until this is dropped.
@@ -53,7 +53,7 @@ impl Drop for Awake {
     }
 }
 
-/// Spins on a processor until the end. Returns whether the system allowed it to, behind everything else.
+/// Spins on a processor until the end. Returns whether the system allowed that, at the lowest priority.
 fn spin(kept: &CpuSet, over: &AtomicBool) -> bool {
     let idle = ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Idle);
     let allowed = sched_setaffinity(None, kept).is_ok()
@@ -92,7 +92,7 @@ mod tests {
         let awake = Awake::begin();
         let over = Arc::clone(&awake.over);
         drop(awake);
-        // The thread had a copy.
+        // The thread had the other reference.
         assert_eq!(Arc::strong_count(&over), 1);
     }
 }

@@ -1,6 +1,7 @@
 //! Rate limits per address of untrusted peers.
 //!
-//! Addresses share [`BUCKETS`] buckets by a hash under a secret key: the table neither grows nor can be aimed at.
+//! Addresses share [`BUCKETS`] buckets by a hash under a secret key: the table does not grow, and nobody can choose
+//! which bucket to exhaust.
 
 use std::fmt;
 use std::hash::Hasher as _;
@@ -30,7 +31,7 @@ pub fn entropy<const N: usize>() -> io::Result<[u8; N]> {
 pub struct Hasher([u8; KEY]);
 
 impl fmt::Debug for Hasher {
-    /// Without the key.
+    /// Omits the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Hasher")
     }
@@ -82,20 +83,20 @@ fn write_ip(hasher: &mut SipHasher24, ip: IpAddr, bits: usize) {
 #[derive(Debug)]
 pub struct Buckets {
     hasher: Hasher,
-    /// Time per token, and the time of a full bucket.
+    /// Time per token. `most`: time that fills a bucket.
     interval: Nanos,
     most: Nanos,
     full_at: Vec<Nanos>,
 }
 
 impl Buckets {
-    /// Buckets of `burst` tokens that get `per_second`.
+    /// Buckets of `burst` tokens, refilled at `per_second` tokens per second.
     pub fn new(hasher: Hasher, per_second: u64, burst: u64) -> Self {
         let interval = Nanos::from_nanos(1_000_000_000 / per_second.max(1));
         Self { hasher, interval, most: interval * burst, full_at: vec![Nanos::ZERO; BUCKETS] }
     }
 
-    /// Takes a token of `ip`.
+    /// Takes a token from the bucket of `ip`. Returns whether there was one.
     pub fn take(&mut self, now: Nanos, ip: IpAddr) -> bool {
         let bucket = &mut self.full_at[self.hasher.prefix(ip) as usize % BUCKETS];
         let full_at = (*bucket).max(now) + self.interval;

@@ -1,6 +1,7 @@
-//! One command at a time changes what outlives it: a lock that ends with the process.
+//! A lock under which only one command at a time changes objects that outlive its process. It ends with the process.
 //!
-//! Without it, a command would take another's unfinished work for the remains of a killed one, and remove it.
+//! Without the lock, a command would mistake another command's unfinished work for the remains of a killed one, and
+//! remove it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -12,7 +13,7 @@ use rustix::io::Errno;
 
 use crate::HostError;
 
-/// Files of commands until the machine restarts.
+/// Folder for files of commands; a restart of the machine empties it.
 pub const FOLDER: &str = "/run/narrows";
 /// The locked file, which is never removed.
 const FILE: &str = "lock";
@@ -20,7 +21,7 @@ const FILE: &str = "lock";
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
 
-/// The right to change what is attached to this machine, while this lives.
+/// The lock; dropping it lets the next command change this machine.
 #[derive(Debug)]
 pub struct Changing {
     _file: File,
@@ -55,7 +56,7 @@ impl Changing {
                 Err(error) => return Err(step(error.into())),
             }
         }
-        // For the error message of other commands.
+        // Other commands name this process in their error message.
         let noted = file.set_len(0).and_then(|()| file.rewind());
         noted.and_then(|()| write!(file, "{}", std::process::id())).map_err(step)?;
         Ok(Self { _file: file })

@@ -62,11 +62,12 @@ fn set(priority: u8, policy: ThreadSchedulePolicy) -> bool {
 }
 
 /// Real-time priority within the kernel's limit: after 950 ms of CPU time in a second (`sched_rt_runtime_us`), Linux
-/// halts real-time threads for the rest of it. A thread that gives up its priority first goes on.
+/// halts real-time threads for the rest of that second. A thread that drops its priority before the limit keeps
+/// running.
 #[derive(Debug)]
 pub struct Budget {
     priority: u8,
-    /// Whether the thread may have the priority, and has it now.
+    /// Whether the system allows the priority. `has`: whether the thread has it now.
     pub granted: bool,
     has: bool,
     begun: Instant,
@@ -75,7 +76,8 @@ pub struct Budget {
 
 impl Budget {
     const WINDOW: Duration = Duration::from_millis(200);
-    /// Nine tenths of the window: less than 95 %, as readings are some milliseconds apart.
+    /// Maximum CPU time per window: nine tenths, less than the kernel's 95 %, because readings are some milliseconds
+    /// apart.
     const MOST: Duration = Duration::from_millis(180);
 
     /// Gives the calling thread this priority, where allowed.
@@ -84,7 +86,7 @@ impl Budget {
         Self { priority, granted, has: granted, begun: Instant::now(), used: cpu_time() }
     }
 
-    /// Gives up the priority before the limit, and takes it again later. Call it every 5 ms.
+    /// Drops the priority before the limit, and restores it in the next window. Call it every 5 ms.
     pub fn look(&mut self) {
         if !self.granted {
             return;
@@ -100,7 +102,7 @@ impl Budget {
     }
 }
 
-/// Takes the real-time priority from the calling thread, which keeps the highest weight of the others.
+/// Removes the calling thread's real-time priority; it keeps the highest weight among normal threads.
 fn relax() -> bool {
     set(99, ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other))
 }

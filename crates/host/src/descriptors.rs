@@ -13,7 +13,8 @@ use crate::clock::timespec;
 /// Descriptors that a process needs beside those of its connections.
 const OTHERS: u64 = 256;
 
-/// Waits at most this long until one of two descriptors is readable. Returns which are; none if a signal came.
+/// Waits at most this long until one of two descriptors is readable. Returns which of them are readable: none after a
+/// timeout or a signal.
 ///
 /// # Errors
 /// If the system refuses to wait.

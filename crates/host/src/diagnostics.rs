@@ -1,6 +1,7 @@
-//! The kernel's report of a TCP socket (`sock_diag`).
+//! The kernel's report on a TCP socket (`sock_diag`).
 //!
-//! One socket at a time: a dump walks the hash table of all sockets of the machine, which takes milliseconds.
+//! Reads one socket at a time, because a dump walks the hash table of all sockets of the machine, which takes
+//! milliseconds.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -10,7 +11,7 @@ use crate::netlink::{Netlink, Request, attributes};
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const IPV4: u8 = 2;
 const TCP: u8 = 6;
-/// `INET_DIAG_INFO`: `struct tcp_info`. An attribute, and its bit in a request.
+/// `INET_DIAG_INFO`: `struct tcp_info`. The number of the attribute, and of its bit in a request.
 pub const INFO: u16 = 2;
 /// `INET_DIAG_VEGASINFO`; its bit requests the internals of any scheme.
 pub const INTERNALS: u16 = 3;

@@ -5,7 +5,7 @@ use std::io;
 /// Reason why a host refuses or fails a request.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// This build or this kernel cannot do it; the message names what is accepted.
+    /// This build or this kernel does not support the request; the message names what is accepted.
     #[error("{0}")]
     Unsupported(String),
     /// This machine or this user lacks a general requirement.
@@ -22,12 +22,12 @@ pub enum HostError {
 }
 
 impl HostError {
-    /// The system refused this step.
+    /// The error of a step that the system refused.
     pub fn step(step: &str, error: io::Error) -> Self {
         Self::Step { step: step.to_owned(), error }
     }
 
-    /// A thread panicked.
+    /// The error of a thread that panicked.
     pub fn crashed(who: &str) -> Self {
         Self::step(&format!("run {who}"), io::Error::other("its thread ended early"))
     }

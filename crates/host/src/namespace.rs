@@ -1,7 +1,7 @@
 //! A host: an unnamed network namespace with one TUN device as its exit.
 //!
-//! Nothing has to be removed: the kernel ends a namespace and its devices with the last thread, socket or device handle
-//! in it, even if the process is killed.
+//! Nothing has to be cleaned up: the kernel removes a namespace and its devices with the last thread, socket or device
+//! handle in it, even if the process is killed.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -41,9 +41,9 @@ const RTA_METRICS: u16 = 8;
 /// The metric of a route for the initial window.
 pub const RTAX_INITCWND: u16 = 11;
 
-/// Settings of every host, whose defaults differ between machines.
+/// Settings of every host; their defaults differ between machines.
 pub const COMMON: [(&str, &str); 5] = [
-    // Every kernel has it; flows set theirs on their sockets.
+    // Every kernel has Reno; flows set their schemes on their sockets.
     ("ipv4/tcp_congestion_control", "reno"),
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
@@ -66,7 +66,8 @@ pub struct HostConfig {
     pub sysctls: BTreeMap<&'static str, String>,
 }
 
-/// Whether this process can create hosts for `user`, the command or option that needs them. It tries once.
+/// Whether this process can create hosts for `user`, the command or option that needs them. Tries only once per
+/// process.
 ///
 /// # Errors
 /// If it cannot; the message names the missing right or device.
@@ -98,7 +99,7 @@ fn try_host() -> Result<(), String> {
              \x20CAP_NET_ADMIN"
         )
     })?;
-    // Opening a device would create a missing file, and leave it.
+    // If the file were missing, opening the device would create it and leave it behind.
     let opened = std::fs::metadata("/dev/net/tun").and_then(|_| DeviceBuilder::new().name(DEVICE).build_sync());
     opened.map(drop).map_err(|error| {
         format!("no TUN devices ({error}); accepted on the kernel: a /dev/net/tun that this process may open")
@@ -110,7 +111,7 @@ fn try_host() -> Result<(), String> {
 /// # Errors
 /// Without the right.
 pub fn unshare() -> io::Result<()> {
-    // Only the flag FILES could make another handle invalid.
+    // The deprecated function is unsafe only with the flag FILES, which can invalidate other handles.
     #[allow(deprecated)]
     Ok(rustix::thread::unshare(UnshareFlags::NEWNET)?)
 }

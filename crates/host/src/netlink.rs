@@ -17,12 +17,12 @@ pub const NEW_QDISC: u16 = 36;
 pub const DELETE_QDISC: u16 = 37;
 /// The name of a queue discipline or filter.
 pub const TCA_KIND: u16 = 1;
-/// Its options.
+/// The options of a queue discipline or filter.
 pub const TCA_OPTIONS: u16 = 2;
 /// The parent of a root queue.
 pub const TC_H_ROOT: u32 = u32::MAX;
 const ERROR: u16 = 2;
-/// The end of a list.
+/// Type of the message that ends a list.
 const DONE: u16 = 3;
 const HEADER: usize = 16;
 /// Larger than any answer.
@@ -58,7 +58,7 @@ fn append(list: &mut Vec<u8>, kind: u16, value: &[u8]) {
     list.resize(list.len().next_multiple_of(4), 0);
 }
 
-/// A list of attributes, as the value of another.
+/// Encodes a list of attributes as the value of an enclosing attribute.
 pub fn nested<V: AsRef<[u8]>>(attributes: impl IntoIterator<Item = (u16, V)>) -> Vec<u8> {
     let mut list = Vec::new();
     for (kind, value) in attributes {

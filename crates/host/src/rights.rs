@@ -8,7 +8,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::HostError;
 
-/// Number of the machine's own user namespace: `USER_NS_INIT_INO` of linux/nsfs.h.
+/// Number of the machine's initial user namespace: `USER_NS_INIT_INO` of linux/nsfs.h.
 const MACHINE: u64 = 0xEFFF_FFFD;
 /// The user namespace of this process.
 const OWN: &str = "/proc/self/ns/user";
@@ -16,7 +16,7 @@ const OWN: &str = "/proc/self/ns/user";
 /// A right that this process lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lack {
-    /// Another user than root.
+    /// The user is not root.
     Root,
     /// Root of a user namespace, as in a rootless container.
     Machine,
@@ -31,12 +31,13 @@ pub fn is_confined() -> bool {
     is_other(Path::new(OWN))
 }
 
-/// Whether this is not the machine's namespace. If it cannot be read, the kernel decides later.
+/// Whether this is a namespace other than the machine's; false if it cannot be read, so that the kernel decides later.
 fn is_other(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|space| space.ino() != MACHINE)
 }
 
-/// Refuses a `command` without the right to change programs of the kernel; `use_` is the reason why it needs it.
+/// Refuses a `command` without the right to change programs of the kernel; `use_` is the reason why the command needs
+/// the right.
 pub fn may_change_programs(command: &str, use_: &str) -> Result<(), HostError> {
     refuse(command, use_, false)
 }
@@ -54,7 +55,8 @@ fn refuse(command: &str, use_: &str, ports: bool) -> Result<(), HostError> {
 }
 
 fn lack(is_root: bool, is_confined: bool, own: CapabilitySet, ports: bool) -> Option<Lack> {
-    // The kernel demands these three for the programs here. CAP_SYS_ADMIN stands for all of them, but not for netlink.
+    // The kernel demands these three for the programs here. CAP_SYS_ADMIN replaces all three for programs, but not
+    // CAP_NET_ADMIN for netlink.
     let three = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::NET_ADMIN;
     if !is_root {
         Some(Lack::Root)
@@ -87,7 +89,7 @@ mod tests {
     use super::*;
 
     /// The error for a missing right names the command and the accepted rights. Root with the rights that the kernel
-    /// requires gets none.
+    /// requires gets no error.
     #[test]
     fn lack_of_rights_names_command_and_accepted() {
         let all = CapabilitySet::all();
@@ -123,7 +125,7 @@ mod tests {
         }
     }
 
-    /// A namespace other than the machine's confines; an unreadable one does not.
+    /// A namespace other than the machine's confines its processes; an unreadable namespace does not.
     #[test]
     fn number_tells_the_user_namespace() {
         assert!(is_other(Path::new("/")));

@@ -1,7 +1,7 @@
 //! A UDP socket that sends and receives batches, with the ECN codepoint of each packet.
 //!
-//! Consecutive packets of one size and codepoint leave in one call (UDP segmentation offload) and may arrive
-//! in one.
+//! Consecutive packets of one size and codepoint leave in one call (UDP segmentation offload) and may arrive in one
+//! call.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket as StdSocket};
@@ -17,7 +17,7 @@ use tokio::net::UdpSocket;
 const RECEIVE_BUFFER: usize = 1 << 16;
 /// Largest batch of a send call, in bytes.
 const MAX_BATCH: usize = 60_000;
-/// Kernel buffer sizes: several milliseconds at 1 Gbit/s.
+/// Kernel buffer sizes: about 30 ms of data at 1 Gbit/s.
 pub const SYSTEM_BUFFER: usize = 4 << 20;
 
 /// Buffers of a receive call.
@@ -152,7 +152,7 @@ impl Socket {
         self.socket.poll_recv_ready(context)
     }
 
-    /// Waits until there is room to send.
+    /// Waits until the socket can send.
     ///
     /// # Errors
     /// If the socket fails.
@@ -164,7 +164,7 @@ impl Socket {
     /// given.
     ///
     /// # Errors
-    /// `WouldBlock` without room, or the system's refusal.
+    /// `WouldBlock` if the send buffer is full, or the system's refusal.
     pub fn send(&self, to: SocketAddr, from: Option<IpAddr>, ecn: u8, contents: &[u8], size: usize) -> io::Result<()> {
         let segment_size = (contents.len() > size).then_some(size);
         let transmit =

@@ -1,6 +1,6 @@
-//! Shared parts of the hostile tests: turns, length, seed, and the table of attempts.
+//! Shared parts of real-time and hostile tests: their lock, length, seed, and the table of attempts.
 //!
-//! `NARROWS_REDTEAM=N` makes long forms N times as long, `NARROWS_SEED=N` selects another seed, and `-- --show-output`
+//! `NARROWS_REDTEAM=N` makes long tests N times as long, `NARROWS_SEED=N` selects another seed, and `-- --show-output`
 //! shows the rows, which `make redteam` collects.
 
 use std::fmt::Display;
@@ -8,10 +8,10 @@ use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Real-time runs and loads disturb each other, and a loaded program changes other runs.
+/// Real-time runs and loads of programs disturb each other, and a loaded program changes other runs.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// Keeps other runs and loads out.
+/// Keeps out other runs and loads of programs until the guard is dropped.
 pub fn alone() -> MutexGuard<'static, ()> {
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -39,16 +39,16 @@ pub fn print_row(tried: &str, many: impl Display, result: &str) {
     println!("{tried} | {many} | {result}");
 }
 
-/// Reports the reason for a skipped test, past the runner, which captures `eprintln!`.
+/// Prints the reason for a skipped test; bypasses the test runner, which captures `eprintln!`.
 pub fn skipped(needs: &str) {
     let _ = writeln!(std::io::stderr(), "skipped: needs {needs}");
 }
 
-/// Share of the time in which some task of the machine may wait for a processor in a run that is judged.
+/// Largest share of a judged run's time in which some task of the machine waits for a processor.
 const CALM: f64 = 0.3;
 
-/// Judges whether a real-time run was disturbed: by its own lateness, and by tasks that waited for a processor, as the
-/// kernel counts them (`/proc/pressure/cpu`, where it does).
+/// Judges whether a real-time run was disturbed: by the run's lateness, and by the time in which tasks waited for a
+/// processor, where the kernel reports it (`/proc/pressure/cpu`).
 #[derive(Debug)]
 pub struct Calm {
     began: Instant,
@@ -60,8 +60,8 @@ impl Calm {
         Self { began: Instant::now(), waited: waited() }
     }
 
-    /// Whether to judge a run whose backend reports it `disturbed` by this `lateness`. A test that may not judge says so;
-    /// tests in virtual time check its law.
+    /// Whether a test may judge the run, for which the backend reports `disturbed` and `lateness`. If not, prints the
+    /// reason; tests in virtual time check the same property.
     pub fn judges(&self, disturbed: bool, lateness: &impl std::fmt::Debug) -> bool {
         let passed = self.began.elapsed().as_secs_f64();
         let waited = self.waited.zip(waited()).map_or(0.0, |(before, after)| (after - before).as_secs_f64() / passed);

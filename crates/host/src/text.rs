@@ -1,4 +1,4 @@
-//! Text of peers, for people.
+//! Text of peers, made safe and understandable for people.
 
 use std::fmt::Write as _;
 
@@ -45,7 +45,7 @@ const fn changes_layout(letter: char) -> bool {
 mod tests {
     use super::*;
 
-    /// noq's limit on gaps is explained, other reasons stay.
+    /// noq's limit on gaps is explained; other reasons stay unchanged.
     #[test]
     fn gaps_of_quic_are_explained() {
         let reason = reason_of_quic("aborted by peer: too many gaps in stream buffer".to_owned());
@@ -53,7 +53,7 @@ mod tests {
         assert_eq!(reason_of_quic("timed out".to_owned()), "timed out");
     }
 
-    /// Escape sequences, lines of other programs and turned text are visible; letters stay.
+    /// Escape sequences, line breaks and changes of direction become visible; letters stay.
     #[test]
     fn shown_text_moves_no_cursor() {
         assert_eq!(shown("naïve – 10 µs, 网络"), "naïve – 10 µs, 网络");

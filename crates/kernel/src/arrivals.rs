@@ -1,9 +1,9 @@
 //! Packets from the hosts, with their departure times.
 //!
 //! A packet waits in its device until the emulator reads it. If the machine suspends the emulator for milliseconds, the
-//! link would idle and then receive a burst, which would stay in the queue of a paced flow. The TCP timestamp has the
-//! departure time in milliseconds (RFC 7323; Linux counts milliseconds), so a packet read late enters the network at
-//! that time.
+//! link would idle and then receive a burst, which would stay in the queue of a paced flow. The TCP timestamp contains
+//! the departure time in milliseconds (RFC 7323; Linux counts milliseconds), so a packet read late enters the network
+//! at that time.
 
 use std::ops::Range;
 
@@ -17,28 +17,29 @@ use tun_rs::SyncDevice;
 use crate::datagram::read_datagram;
 use crate::rates;
 
-/// Packets read from one device at once.
+/// Maximum number of packets read from one device per call.
 const BATCH: usize = 64;
 /// Larger than any packet: the MTU of the devices is 1500 bytes.
 const PACKET: usize = 2048;
-/// One count of a host's timestamps.
+/// Unit of a host's timestamps.
 const TICK: Nanos = Nanos::from_millis(1);
-/// Packets of a burst are read within this time of each other.
+/// Packets read within this time of each other belong to a burst.
 const BURST: Nanos = Nanos::from_micros(20);
 
 /// Departure times of a host's packets, from their timestamps.
 #[derive(Clone, Copy, Debug, Default)]
 struct Departures {
-    /// The timestamp of the first packet, and the latest possible begin of its millisecond: the minimum over packets of
-    /// the time of reading less the milliseconds since the first.
+    /// The first packet's timestamp, and the latest possible start of its millisecond: the minimum over all packets of
+    /// the time of reading minus the milliseconds since the first packet.
     first: Option<(u32, Nanos)>,
-    /// The count of the newest packet since `first`.
+    /// Milliseconds from the first timestamp to the newest one.
     newest: u64,
 }
 
 impl Departures {
-    /// The latest possible departure of a packet with this timestamp, read at `now`. A timestamp that runs faster than
-    /// time is not Linux's and is ignored. `ahead`: the timestamp may be later than the packet.
+    /// The latest possible departure of a packet with this timestamp, read at `now`. Timestamps that advance faster
+    /// than real time are not Linux's and are ignored. `ahead`: the timestamp may be later than the departure, so it
+    /// does not change `first`.
     fn sent(&mut self, timestamp: Option<u32>, ahead: bool, now: Nanos) -> Nanos {
         let Some(timestamp) = timestamp else { return now };
         let (first, zero) = *self.first.get_or_insert((timestamp, now));
@@ -54,17 +55,17 @@ impl Departures {
     }
 }
 
-/// The state of a flow's ends, the sender's first.
+/// State of a flow's two endpoints; arrays have the sender's entry first.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ends {
     /// Sequence numbers of the SYNs.
     origins: [u32; 2],
-    /// Sequence numbers seen last.
+    /// Highest sequence numbers seen, from which 32-bit numbers unfold.
     near: [u64; 2],
     departures: [Departures; 2],
-    /// Next number that the sender has never sent.
+    /// Lowest sequence number that the sender has never sent.
     next: u64,
-    /// Rates in TCP options.
+    /// The endpoints' agreement on rates in TCP options.
     agreed: rates::Agreement,
 }
 
@@ -89,7 +90,7 @@ impl Ends {
             self.next = self.next.max(end);
         }
         let timestamp = segment.timestamps().map(|(value, _)| value);
-        // Linux stamps with the paced departure time (`tcp_wstamp_ns`), for which only new data waits.
+        // Linux timestamps with the paced departure time (`tcp_wstamp_ns`); only new data waits for that time.
         let ahead = !reverse && (packet.payload == 0 || packet.flags.has(Flags::RETRANSMISSION));
         (self.departures[host].sent(timestamp, ahead, now), packet)
     }
@@ -113,7 +114,7 @@ pub(super) struct Arrivals {
     buffer: Vec<u8>,
     /// The newest departure from each host: the packets of one host keep their order.
     newest: [Nanos; 2],
-    /// Last reading of each device.
+    /// Time of the last packets from each device.
     last: [Nanos; 2],
     /// Packets read so far.
     pub(super) packets: u64,
@@ -133,7 +134,7 @@ impl Arrivals {
     }
 
     /// Reads waiting packets at `now` from the `ready` devices of senders and receivers. Clears the flag of a device
-    /// that is empty or whose packets come one by one: the next wait checks it again.
+    /// that is empty or whose packets come one by one; the next wait checks that device again.
     pub(super) fn read(
         &mut self,
         devices: &[SyncDevice; 2],
@@ -144,8 +145,8 @@ impl Arrivals {
         let mut place = 0;
         self.read.clear();
         for (host, (device, ready)) in devices.iter().zip(ready).enumerate() {
-            // Only a packet of a burst, soon after another one, is likely to have one behind it. For others the next
-            // wait costs no more than a read that finds none.
+            // A packet soon after another one belongs to a burst, so more packets are likely. Otherwise the next wait
+            // costs no more than a read that finds no packet.
             let bursts = now - self.last[host] < BURST;
             let mut count = 0;
             while *ready && count < BATCH {
@@ -184,7 +185,7 @@ impl Arrivals {
         self.read.push(Arrival { at: self.newest[host], packet, bytes });
     }
 
-    /// Keeps a datagram with a control message of a flow; its departure is its reading.
+    /// Keeps a datagram with a flow's control message; its departure time is the time of reading.
     fn keep_message(&mut self, host: usize, bytes: Range<usize>, now: Nanos) {
         let Some((ports, payload)) = read_datagram(&self.buffer[bytes.clone()]) else { return };
         let port = if host == 0 { ports.0 } else { ports.1 };
@@ -214,7 +215,8 @@ mod tests {
         Nanos::from_micros(time)
     }
 
-    /// A packet read in time enters the network when it was read, one read late at the end of its millisecond.
+    /// A packet read in time enters the network at the time of reading; a packet read late enters at the end of its
+    /// millisecond.
     #[test]
     fn late_readings_do_not_move_departures() {
         let mut departures = Departures::default();
@@ -223,7 +225,8 @@ mod tests {
             let now = us(10_000 + 1000 * u64::from(count) + 300);
             assert_eq!(departures.sent(Some(start.wrapping_add(count)), false, now), now);
         }
-        // Sent in the milliseconds that begin 20, 23 and 26 after the first, all read 30 after it.
+        // Three packets, sent in the milliseconds that begin 20, 23 and 26 ms after the first packet; all are read 30
+        // ms after it.
         for count in [20_u32, 23, 26] {
             let found = departures.sent(Some(start.wrapping_add(count)), false, us(40_300));
             assert_eq!(found, us(10_000 + 1000 * u64::from(count) + 300 + 1000));
@@ -240,7 +243,7 @@ mod tests {
         assert_eq!(departures.sent(Some(21), false, us(19_000)), us(16_000));
     }
 
-    /// Without timestamps, or with those of another clock, a packet left when it was read.
+    /// Without timestamps, or with timestamps of another clock, the departure time is the time of reading.
     #[test]
     fn other_clocks_are_not_believed() {
         let mut departures = Departures::default();
@@ -251,7 +254,7 @@ mod tests {
         assert_eq!(departures.sent(Some(1001), false, us(1_700)), us(1_700));
     }
 
-    /// A timestamp ahead of its packet moves no later packet.
+    /// A timestamp ahead of its packet does not shift the departure times of later packets.
     #[test]
     fn stamps_ahead_of_time_do_not_count() {
         let mut departures = Departures::default();

@@ -54,7 +54,7 @@ mod tests {
 
     use super::*;
 
-    /// A datagram that was written is read again, and the kernel's checksum rule holds for its header.
+    /// A written datagram reads back unchanged, and its IP header has a valid checksum.
     #[test]
     fn written_datagrams_are_read() {
         let from = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), 10_003);
@@ -67,7 +67,7 @@ mod tests {
         assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff);
     }
 
-    /// Cut and overlong packets, and those of other protocols, are no datagrams.
+    /// Truncated and overlong packets, and packets of other protocols, are refused.
     #[test]
     fn malformed_datagrams_are_refused() {
         let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, PORT);
@@ -77,7 +77,7 @@ mod tests {
         }
         assert!(read_datagram(&write_datagram(address, address, &[7; 41])).is_none());
         let mut short = whole.clone();
-        short[IP_HEADER + 5] = 3; // less than its own header
+        short[IP_HEADER + 5] = 3; // less than the UDP header
         assert!(read_datagram(&short).is_none());
         let mut other = whole;
         other[9] = 6;

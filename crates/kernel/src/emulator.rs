@@ -1,4 +1,4 @@
-//! The simulator's engine between two hosts: namespaces, whose packets pass through TUN devices.
+//! The simulator's engine between two hosts: network namespaces whose packets pass through TUN devices.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -32,15 +32,16 @@ use crate::shim::Shim;
 use crate::tap::{Latest, ReceiverTap, SenderTap};
 use crate::{rates, support};
 
-/// Time between the preparation of the hosts and the start.
+/// Time between the preparation of the hosts and the start of the run.
 const LEAD: Duration = Duration::from_millis(20);
-/// Longest interval between readings of the senders.
+/// Longest interval between two readings of the senders' state.
 const READINGS: Nanos = Nanos::from_millis(100);
-/// First port of senders. Flow numbers follow.
+/// Local port of the first flow's sender; flow `n` uses `PORTS + n`.
 const PORTS: u16 = 10_000;
 const MAX_FLOWS: usize = 50_000;
-/// The receivers' priority, above the emulator's, which must not deliver a whole burst first: while data waits to be
-/// read, Linux neither acknowledges every second segment nor grows the receive buffer.
+/// Priority of the receivers' thread. Above the emulator's, which could otherwise deliver a whole burst before the
+/// receivers read: while data waits to be read, Linux neither acknowledges every second segment nor grows the receive
+/// buffer.
 const READING: u8 = PRIORITY + 1;
 
 /// Runs a plan once; `None` if cancelled.
@@ -53,7 +54,7 @@ pub(super) fn run<O: Observer + Send>(
     let schemes = support::schemes(plan, options)?;
     let (mut senders, receivers) = support::hosts(plan)?;
     senders.burst = support::largest_burst(plan, &schemes);
-    // Descriptors of a flow: at its sender, at its receiver, and for the shim that makes it send.
+    // Descriptors per flow: the sender's, the receiver's, and a second one of the sender's for the shim.
     let per_flow = if schemes.contains(&Scheme::Ours) { 3 } else { 2 };
     let most = MAX_FLOWS.min(raise_socket_limit() / per_flow);
     if plan.flows.len() > most {
@@ -63,7 +64,7 @@ pub(super) fn run<O: Observer + Send>(
         );
         return Err(HostError::Unsupported(message));
     }
-    // The scheme is in the kernel from before the first socket opens until the last one closes.
+    // The scheme stays registered from before the first socket opens until after the last one closes.
     let ours: Vec<usize> = (0..schemes.len()).filter(|number| schemes[*number] == Scheme::Ours).collect();
     let shim = (!ours.is_empty()).then(|| Shim::start(plan, &ours, PORTS, options)).transpose()?;
     let negotiation = Negotiation::start(plan, &schemes)?;
@@ -77,7 +78,7 @@ pub(super) fn run<O: Observer + Send>(
             Scheme::Advised => advised.as_ref().map(|own| own.name().to_owned()).unwrap_or_default(),
         })
         .collect();
-    // Receivers answer offers if their scheme is that of the senders.
+    // Receivers answer offers only if they use the senders' scheme.
     let listening = advised.as_ref().map(|own| own.name().to_owned());
     let latest: Vec<Latest> = plan.flows.iter().map(|_| Latest::default()).collect();
     let over = AtomicBool::new(false);
@@ -99,7 +100,7 @@ pub(super) fn run<O: Observer + Send>(
             thread::scope(|inner| {
                 let reading = inner.spawn(move || readers.read(netlink, clock, over));
                 let sent = hosts::send(clients, clock, over);
-                // Senders end before the run only if one fails; then the readings end too.
+                // `send` returns before the end of the run only if a sender fails; then the readings end too.
                 over.store(true, Ordering::Relaxed);
                 reading.join().map_err(|_| HostError::crashed("the readings"))??;
                 sent
@@ -118,7 +119,7 @@ pub(super) fn run<O: Observer + Send>(
                 return Ok(());
             }
             thread::scope(|inner| {
-                // Before the priority, which threads inherit.
+                // Spawned before the priority is raised, because threads inherit it.
                 let answering = responders.map(|own| inner.spawn(move || own.answer(PORTS, over)));
                 hurry(READING);
                 let received = hosts::receive(&listeners, over);
@@ -135,14 +136,14 @@ pub(super) fn run<O: Observer + Send>(
             receiving.join().map_err(|_| HostError::crashed("the receivers' host"))??;
             return Err(HostError::crashed("a host"));
         };
-        // The devices stay until the hosts have ended: a flow may open to the last.
+        // The devices stay open until the hosts have ended: a flow may open at the very end of the run.
         let devices = [left, right];
         let clock = Clock::from(Instant::now() + LEAD);
         if go_left.send(clock).is_err() {
             return Err(HostError::crashed("the senders' host"));
         }
         let failed = || sending.is_finished() || receiving.is_finished();
-        // A separate thread: its priority ends with it.
+        // A separate thread, so that the real-time priority ends with it.
         let ended = thread::scope(|inner| {
             let emulate = || {
                 let forgery = rates::Forger::new(options.forgery);
@@ -209,10 +210,10 @@ fn clients(
     plan.flows.iter().zip(schemes).enumerate().map(client).collect()
 }
 
-/// Reads the kernel's reports of all senders, at equal intervals.
+/// Reads the kernel's reports on all senders, at equal intervals.
 struct Readers {
     host: HostConfig,
-    /// Addresses and reading of each flow.
+    /// Local address, remote address and latest reading of each flow.
     flows: Vec<(SocketAddrV4, SocketAddrV4, Latest)>,
     interval: Nanos,
 }
@@ -230,7 +231,7 @@ impl Readers {
     }
 
     fn read(&self, mut netlink: Netlink, clock: Clock, over: &AtomicBool) -> Result<(), HostError> {
-        // Readings precede the samples that show them.
+        // Each reading precedes the sample that reports it.
         let early = Nanos::from_millis(1).min(self.interval / 4);
         let mut next = Nanos::ZERO;
         loop {
@@ -246,7 +247,7 @@ impl Readers {
                 match (reading, &mut *latest) {
                     (Some(reading), latest) => *latest = Some(reading),
                     (None, Some(ended)) => ended.open = false,
-                    (None, None) => {} // it has not begun
+                    (None, None) => {} // the flow has not begun
                 }
             }
             if last {
@@ -273,7 +274,7 @@ struct Tuns<'a> {
     /// Whether packets may wait in them.
     ready: [bool; 2],
     arrivals: Arrivals,
-    /// Its forgery of rates.
+    /// Forges rates in TCP options.
     forgery: rates::Forger,
 }
 
@@ -302,7 +303,7 @@ impl Wire for Tuns<'_> {
         sent.map(|_| ())
     }
 
-    /// Without time left, it only checks for packets.
+    /// With `most` zero, only checks for packets.
     fn wait(&mut self, most: Duration) -> Result<(), HostError> {
         if !self.ready.contains(&true) {
             self.ready = wait_readable(self.devices.each_ref(), most)?;
@@ -342,7 +343,7 @@ fn finish<O: Observer>(
     let (real_time, lateness, cpu_us_per_packet) = (done.real_time, done.late.report(), done.cpu_us_per_packet());
     let disturbed = done.late.is_disturbed();
     let (mut result, observer) = done.finish();
-    // A flow between two readings had the scheme that its socket accepted.
+    // A flow that began and ended between two readings has no report; its scheme is the one that its socket accepted.
     let schemes = latest.iter().zip(names).map(|(latest, name)| {
         let reading = latest.lock().ok();
         reading.and_then(|reading| Some(reading.as_ref()?.scheme.clone())).unwrap_or_else(|| name.clone())

@@ -28,7 +28,7 @@ const TICK: Duration = Duration::from_millis(20);
 /// A flow's sender.
 #[derive(Debug)]
 pub(super) struct Client {
-    /// Own address and port.
+    /// The sender's address and port.
     pub(super) local: SocketAddrV4,
     /// The receiver's address and port.
     pub(super) remote: SocketAddrV4,
@@ -38,13 +38,13 @@ pub(super) struct Client {
     pub(super) stop: Option<Nanos>,
     pub(super) app: App,
     pub(super) buffer: Bytes,
-    /// Gets another handle of the socket when it opens.
+    /// Receives a second handle of the socket when the socket opens.
     pub(super) handle: Option<Handle>,
     /// Negotiates the rate.
     pub(super) requester: Option<Requester>,
 }
 
-/// Another handle of a socket, once it is open.
+/// A second handle of a socket; `None` until the socket opens.
 pub(super) type Handle = Arc<Mutex<Option<OwnedFd>>>;
 
 /// A sender's connection in progress.
@@ -77,7 +77,8 @@ impl Sending {
             let socket = socket()?;
             sockopt::set_tcp_congestion(&socket, &client.scheme)?;
             sockopt::set_socket_send_buffer_size_force(&socket, client.buffer.as_u64() as usize)?;
-            // However the run ends, the socket closes at once: an orphan would keep its namespace and its scheme.
+            // However the run ends, the socket closes immediately: an orphaned socket would keep its namespace and its
+            // scheme alive.
             sockopt::set_socket_linger(&socket, Some(Duration::ZERO))?;
             net::bind(&socket, &client.local)?;
             match net::connect(&socket, &client.remote) {
@@ -105,7 +106,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Runs the negotiation of its rate, if any.
+    /// Advances the negotiation of the flow's rate, if the flow negotiates.
     fn negotiate(&mut self, now: Nanos) -> Result<(), HostError> {
         let Some(requester) = &mut self.client.requester else { return Ok(()) };
         let unwritten = self.client.app.limit().as_u64().saturating_sub(self.written);
@@ -151,7 +152,7 @@ impl Sending {
         Ok(())
     }
 
-    /// Time of the next step without an event.
+    /// Time of the next step if no event comes before it.
     fn deadline(&self) -> Nanos {
         let stop = self.client.stop.unwrap_or(Nanos::MAX);
         let negotiation = self.client.requester.as_ref().map_or(Nanos::MAX, Requester::deadline);
@@ -187,7 +188,7 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
             Err(error) => return Err(failed(error.into())),
         }
         for event in &events {
-            // The messages of a flow are read below.
+            // `negotiate` reads the messages of a flow below.
             if negotiation::flow_of_event(event.data.u64()).is_none() {
                 let flow = &mut flows[event.data.u64() as usize];
                 (flow.full, flow.connected) = (false, true);
@@ -242,8 +243,8 @@ pub(super) fn listen(ports: &[u16], buffer: Option<Bytes>, scheme: Option<&str>)
 
 /// Reads and discards the data of all flows until `over`. Call it in the receivers' host.
 ///
-/// It reads at once: Linux acknowledges every second segment only if the window may advance, that is if the application
-/// has read the earlier data (`__tcp_ack_snd_check`).
+/// Reads immediately: Linux acknowledges every second segment only if the window may advance, that is if the
+/// application has read the earlier data (`__tcp_ack_snd_check`).
 pub(super) fn receive(listeners: &[OwnedFd], over: &AtomicBool) -> Result<(), HostError> {
     let failed = |error: Errno| HostError::step("receive", error.into());
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
@@ -285,7 +286,7 @@ pub(super) fn receive(listeners: &[OwnedFd], over: &AtomicBool) -> Result<(), Ho
             }
         }
     }
-    // The device is gone: Linux would repeat a FIN for minutes, and keep the namespace.
+    // The device is gone: Linux would retransmit a FIN for minutes and keep the namespace alive.
     for socket in open.iter().flatten() {
         sockopt::set_socket_linger(socket, Some(Duration::ZERO)).map_err(failed)?;
     }

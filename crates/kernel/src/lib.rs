@@ -1,13 +1,14 @@
 //! Scenarios on this machine's kernel: two hosts, one for all senders and one for all receivers, joined by the
 //! simulator's own network in real time.
 //!
-//! A host is a network namespace whose only way out is a TUN device. The emulator reads packets from both devices,
-//! offers them to the links of the plan, and writes them to the other device when they are due. Links, queues, loss,
-//! traces and metrics are those of `narrows-sim`: its engine runs along with the wall clock, and a real host stands
-//! where its own endpoints would.
+//! A host is a network namespace whose only exit is a TUN device. The emulator reads packets from both devices, offers
+//! them to the links of the plan, and writes each to the other device at its delivery time. Links, queues, loss, traces
+//! and metrics are those of `narrows-sim`: its engine runs in step with the wall clock, with real hosts in place of
+//! simulated endpoints.
 //!
-//! A packet enters the network at its departure time, which the timestamp of a packet read late gives to the
-//! millisecond (`arrivals`). It moves through the network at exact times; only its delivery may be late ([`Lateness`]).
+//! A packet enters the network at its departure time; for a packet read late, its TCP timestamp states this time to the
+//! millisecond (`arrivals`). Packets move through the network at exact times; only their delivery may be late
+//! ([`Lateness`]).
 //!
 //! Writing a packet runs the kernel's receiving side up to the acknowledgement, so the emulator's thread takes most CPU
 //! time of a run.
@@ -51,7 +52,7 @@ pub use rates::Forgery;
 /// Refuses a plan that this kernel or this user cannot run.
 ///
 /// # Errors
-/// The reason, with what is accepted.
+/// The reason, with the accepted values.
 pub fn check(plan: &Plan, options: &Options) -> Result<(), HostError> {
     support::kinds(plan, options)?;
     support::hosts(plan)?;
@@ -62,7 +63,7 @@ pub fn check(plan: &Plan, options: &Options) -> Result<(), HostError> {
 /// Runs a plan on the kernel; `None` if cancelled. A disturbed run is repeated, with a new observer.
 ///
 /// # Errors
-/// If the kernel cannot run it or refuses a step, or without rights.
+/// If the kernel cannot run the plan or refuses a step, or without rights.
 pub fn run<O: Observer + Send>(
     plan: &Plan,
     options: &Options,

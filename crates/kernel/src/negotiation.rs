@@ -32,7 +32,7 @@ use crate::scheme::Scheme;
 
 /// Longest wait of the responders.
 const TICK: Duration = Duration::from_millis(20);
-/// Datagrams that a requester reads at once.
+/// Maximum number of datagrams that a requester reads per step.
 const BATCH: usize = 64;
 /// Marks events of requesters' sockets.
 const MESSAGES: u64 = 1 << 63;
@@ -55,7 +55,7 @@ struct Totals {
 }
 
 impl Negotiation {
-    /// Loads the program, if a flow negotiates; all such flows have the same parameters.
+    /// Loads the program if a flow negotiates. All negotiating flows must have the same parameters.
     pub(super) fn start(plan: &Plan, schemes: &[Scheme]) -> Result<Option<Arc<Self>>, HostError> {
         let mut own = plan.flows.iter().zip(schemes).filter(|(_, scheme)| **scheme == Scheme::Negotiated);
         let Some((first, _)) = own.next() else { return Ok(None) };
@@ -144,7 +144,7 @@ pub(super) fn flow_of_event(data: u64) -> Option<usize> {
 }
 
 impl Requester {
-    /// Opens its socket, which has the same local port as the connection. Call it in the senders' host.
+    /// Opens the socket for messages, with the local port of the connection. Call it in the senders' host.
     pub(super) fn open(&mut self, poll: &OwnedFd, number: u64) -> io::Result<()> {
         let socket = UdpSocket::bind(self.local)?;
         socket.set_nonblocking(true)?;
@@ -161,7 +161,7 @@ impl Requester {
         self.flow.deadline()
     }
 
-    /// Reads messages, takes due steps, and sends messages; see [`Flow::step`].
+    /// Reads messages, advances the negotiation, and sends messages; see [`Flow::step`].
     pub(super) fn step(
         &mut self,
         now: Nanos,
@@ -179,14 +179,14 @@ impl Requester {
                     let read = self.flow.on_datagram(now, netlink, unwritten, &bytes[..length]);
                     changed = read.map_err(failed)?.or(changed);
                 }
-                // An unreachable peer is silent.
+                // Any error ends the reading; an unreachable peer counts as silent.
                 Err(_) => break,
             }
         }
         self.settle(now, socket, changed)
     }
 
-    /// The application is about to write.
+    /// Call it when the application is about to write.
     pub(super) fn on_write(&mut self, now: Nanos, socket: BorrowedFd<'_>) -> Result<(), HostError> {
         let changed = self.flow.on_write(now);
         self.settle(now, socket, changed)
@@ -198,7 +198,7 @@ impl Requester {
         }
         while let Some(message) = self.flow.poll_message(now) {
             if let Some((messages, _)) = &self.open {
-                // A lost message is repeated.
+                // A message that is not sent counts as lost, and is sent again later.
                 let _ = messages.send_to(message.as_bytes(), self.remote);
             }
         }
@@ -225,7 +225,7 @@ pub(super) struct Responders {
 }
 
 impl Responders {
-    /// Opens their socket. Call it in the receivers' host.
+    /// Opens the common socket of the responders. Call it in the receivers' host.
     pub(super) fn open(plan: &Plan, run: &Arc<Negotiation>) -> Result<Self, HostError> {
         let opened = || {
             let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PORT))?;
@@ -237,7 +237,7 @@ impl Responders {
         Ok(Self { socket, responders, run: Arc::clone(run) })
     }
 
-    /// Answers until `over`. Flow `n` has source port `ports + n`.
+    /// Answers requests until `over`. Flow `n` has source port `ports + n`.
     pub(super) fn answer(mut self, ports: u16, over: &AtomicBool) {
         let mut bytes = [0; 64];
         while !over.load(Ordering::Relaxed) {

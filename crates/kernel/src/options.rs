@@ -9,8 +9,8 @@ use crate::rates::Forgery;
 /// Options of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Run our schemes instead of the kernel's of the same name. Schemes that the kernel lacks always run over the
-    /// shim.
+    /// Run our schemes instead of the kernel's schemes of the same name. Schemes that the kernel lacks always run over
+    /// the shim.
     pub shim: bool,
     /// Record events and decisions of flows with our schemes in this file: see [`Tape`](crate::shim::Tape).
     pub tape: Option<PathBuf>,

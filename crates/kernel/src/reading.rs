@@ -1,4 +1,4 @@
-//! The kernel's reports of its TCP senders (`sock_diag`): `TCP_INFO` and internals of the scheme.
+//! The kernel's reports on its TCP senders (`sock_diag`): `TCP_INFO` and internals of the scheme.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -13,7 +13,7 @@ const MODEL: u16 = 16;
 /// `TCP_INFINITE_SSTHRESH`.
 const NO_SSTHRESH: u32 = 0x7fff_ffff;
 
-/// The kernel's report of one sender.
+/// The kernel's report on one sender.
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     /// Name of the running scheme.
@@ -21,7 +21,7 @@ pub(crate) struct Reading {
     pub(crate) info: TcpInfo,
     pub(crate) cwnd: Bytes,
     pub(crate) pacing_rate: Option<Rate>,
-    /// Retransmission timeouts, from Linux 6.7 on.
+    /// Number of retransmission timeouts; reported from Linux 6.7 on.
     pub(crate) timeouts: Option<u64>,
     pub(crate) model: Option<ModelInfo>,
     /// Whether the connection is open; otherwise the values are its last ones.
@@ -122,7 +122,7 @@ fn tcp_info(raw: Raw<'_>) -> Option<TcpInfo> {
         rto: micros(8)?,
         srtt: measured(68)?,
         rttvar: measured(72)?,
-        // Before a sample, Linux has the greatest number.
+        // Before the first sample, Linux reports the largest 32-bit number.
         min_rtt: measured(148)?.filter(|rtt| rtt.as_nanos() < u64::from(u32::MAX) * 1_000),
         unsent: Bytes::new(raw.word(144)?.into()),
     })

@@ -1,4 +1,4 @@
-//! Which scheme decides for a flow of the kernel's TCP.
+//! The scheme that controls a flow of the kernel's TCP.
 
 use narrows_routers::protocol::Explicit;
 use narrows_scenario::FlowPlan;
@@ -6,13 +6,13 @@ use narrows_scenario::FlowPlan;
 /// The scheme of a flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Scheme {
-    /// The kernel's own, by name.
+    /// A scheme of the kernel, by name.
     Kernel(String),
-    /// Ours, over the shim.
+    /// A scheme of ours, over the shim.
     Ours,
-    /// Ours, as a program, at the rate that the hosts negotiate.
+    /// A scheme of ours, as a program that follows the rate negotiated by the hosts.
     Negotiated,
-    /// Ours, as a program that receives rates in TCP options.
+    /// A scheme of ours, as a program that receives rates in TCP options.
     Advised,
 }
 

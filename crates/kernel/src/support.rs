@@ -19,7 +19,7 @@ use crate::{rates, shim};
 /// Refuses kinds of links and flows that the kernel lacks.
 ///
 /// # Errors
-/// The first one.
+/// The first unsupported one.
 pub(super) fn kinds(plan: &Plan, options: &Options) -> Result<(), HostError> {
     if let Some(connection) = plan.connections.first() {
         return Err(HostError::Unsupported(format!(
@@ -85,7 +85,7 @@ pub(super) fn schemes(plan: &Plan, options: &Options) -> Result<Vec<Scheme>, Hos
     }
     let initial = TcpConfig::default().initial_window;
     match plan.flows.iter().zip(&found).find(|(flow, found)| {
-        // The program limits a flow to this until the first decision.
+        // The program limits a flow to the default initial window until the first decision.
         **found == Scheme::Ours && flow.tcp.initial_window != initial
     }) {
         Some((flow, _)) => Err(HostError::Unsupported(format!(
@@ -173,7 +173,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), HostError> 
     }
     let tcp = &first.tcp;
     let flag = |on: bool| u8::from(on).to_string();
-    // A buffer that Linux tunes begins with its default, and 5/8 of the largest one are for payload.
+    // A receive buffer that Linux tunes begins at Linux's default size, and payload may use 5/8 of the maximum size.
     let tuned = tcp.receive_autotuning;
     let largest = tcp.receive_window.as_u64();
     let (first, largest) = if tuned { (131_072, largest * 8 / 5) } else { (largest, largest) };
@@ -181,7 +181,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), HostError> 
         ("ipv4/tcp_no_metrics_save", flag(true)),
         ("ipv4/tcp_sack", flag(tcp.sack)),
         ("ipv4/tcp_timestamps", flag(tcp.timestamps)),
-        // tcp_recovery = 1 selects RACK, tcp_early_retrans = 3 tail-loss probes.
+        // tcp_recovery = 1 enables RACK; tcp_early_retrans = 3 enables tail-loss probes.
         ("ipv4/tcp_recovery", flag(tcp.rack)),
         ("ipv4/tcp_early_retrans", if tcp.tlp { "3" } else { "0" }.to_owned()),
         ("ipv4/tcp_ecn", flag(tcp.ecn)),
@@ -195,7 +195,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), HostError> 
         let mut addresses: Vec<Ipv4Addr> = plan.flows.iter().map(|flow| Ipv4Addr::from(address(flow))).collect();
         addresses.sort_unstable();
         addresses.dedup();
-        // Linux fills its packets.
+        // Linux fills packets up to the MTU, so the MTU sets the segment size.
         let mtu = tcp.segment + tcp.header;
         HostConfig { mtu, addresses, initial_window: tcp.initial_window, burst: None, sysctls: sysctls.clone() }
     };
@@ -208,7 +208,7 @@ pub(super) fn hosts(plan: &Plan) -> Result<(HostConfig, HostConfig), HostError> 
     Ok((senders, receivers))
 }
 
-/// Refuses addresses that are not those of hosts.
+/// Refuses addresses that cannot belong to a host.
 fn reachable(flow: &FlowPlan) -> Result<(), HostError> {
     for (key, address) in [("source", flow.tuple.source), ("destination", flow.tuple.destination)] {
         let address = Ipv4Addr::from(address);
@@ -229,17 +229,17 @@ fn reachable(flow: &FlowPlan) -> Result<(), HostError> {
     Ok(())
 }
 
-/// A bound of the bursts of flows whose schemes are BPF programs, in segments; `None` without such flows.
+/// Upper bound in segments on the bursts of flows whose schemes are BPF programs; `None` without such flows.
 ///
-/// A kernel may skip a program: one that protects a process skips those in softirqs above it. A skipped program's
-/// number of segments is arbitrary, and the next burst would be all of cwnd. The bound is Linux's own largest burst
-/// (`tcp_tso_autosize`: about a millisecond of data, and more at the shortest round-trip times), at the mean rate of
-/// the fastest link times the highest gain of a scheme.
+/// A kernel may skip a program: while it protects a process, it skips programs in softirqs that interrupt the process.
+/// It then uses an arbitrary number of segments in place of the program's, and the next burst would be all of cwnd. The
+/// bound is the largest burst that Linux itself chooses (`tcp_tso_autosize`: about a millisecond of data, and more at
+/// the shortest round-trip times), at the mean rate of the fastest link times the highest gain of a scheme.
 pub(super) fn largest_burst(plan: &Plan, schemes: &[Scheme]) -> Option<u32> {
     const MOST: u64 = 1 << 16;
     const LEAST: u64 = 2;
-    // In quarters. Schemes with rates of the network do not exceed them, the kernel's CUBIC by a fifth; BBR's Startup
-    // by 2.9.
+    // Highest gain in quarters. Schemes that follow rates of the network pace at most at these rates; their fallback,
+    // the kernel's CUBIC, paces with a gain of 1.2; BBR's Startup paces with a gain of 2.9.
     let gain = |scheme: &Scheme| match scheme {
         Scheme::Kernel(name) if !Program::is_named(name) => None,
         Scheme::Negotiated | Scheme::Advised => Some(5),
@@ -257,7 +257,7 @@ pub(super) fn largest_burst(plan: &Plan, schemes: &[Scheme]) -> Option<u32> {
 /// Refuses settings that no sysctl of a namespace expresses.
 fn settable(tcp: &TcpConfig, marks: bool) -> Result<(), HostError> {
     let linux = TcpConfig::default();
-    // Linux fills the packets of a host's device.
+    // Linux fills packets up to the device's MTU, and the options determine the header size.
     let header = if tcp.timestamps { linux.header } else { PLAIN_HEADER };
     let (least, most) = (LEAST_MTU - header, linux.segment + linux.header - header);
     if !(least..=most).contains(&tcp.segment) || tcp.header != header {
@@ -267,7 +267,8 @@ fn settable(tcp: &TcpConfig, marks: bool) -> Result<(), HostError> {
             tcp.segment, tcp.header, tcp.timestamps
         )));
     }
-    // The rules after idle times are a switch, and only receivers of some schemes report every mark.
+    // Linux's rule for cwnd after idle times can only be switched on or off, and receivers report every mark only for
+    // some schemes.
     let idle = if tcp.idle == IdleRule::Off { IdleRule::Off } else { linux.idle };
     let chosen = TcpConfig { idle, ecn_precise: marks && tcp.ecn_precise, ..tcp.on_linux() };
     tcp.difference(&chosen).map_or(Ok(()), |key| {

@@ -1,7 +1,7 @@
-//! The ends of a flow, from its packets and the kernel's reports.
+//! The endpoints of a flow, as its packets and the kernel's reports show them.
 //!
 //! A tap follows sequence numbers and SACK blocks and keeps the counters of the simulator's endpoints. A test runs our
-//! own endpoints as hosts in virtual time: both report the same figures.
+//! own endpoints as hosts in virtual time: taps and endpoints report the same figures.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ pub(super) type Latest = Arc<Mutex<Option<Reading>>>;
 #[derive(Clone, Copy, Debug)]
 struct Record {
     end: u64,
-    /// Its last transmission, and the number of that among all transmissions.
+    /// Time of the packet's last transmission. `order`: the number of that transmission among all.
     sent_at: Nanos,
     order: u64,
     repeated: bool,
@@ -34,7 +34,8 @@ struct Record {
 struct Delivered {
     /// The packet sent last.
     newest: Option<Record>,
-    /// Departure of the first packet acknowledged cumulatively, and selectively, among those sent once.
+    /// Departures of the first packet acknowledged cumulatively and of the first acknowledged selectively, among
+    /// packets sent once.
     first: [Option<Nanos>; 2],
     /// A packet acknowledged cumulatively was sent more than once.
     repeated: bool,
@@ -51,8 +52,8 @@ impl Delivered {
         self.repeated |= record.repeated && !selective;
     }
 
-    /// The sample that our own sender takes: of the packet sent last, or else of the first one, as Linux's estimator
-    /// does (`tcp_clean_rtx_queue`). A packet sent twice gives none: a tap ignores echoed timestamps.
+    /// The RTT sample that our own sender would take: from the packet sent last, or else from the first one, as in
+    /// Linux's estimator (`tcp_clean_rtx_queue`). A packet sent twice gives no sample: a tap ignores echoed timestamps.
     fn rtt(&self, now: Nanos) -> Option<Nanos> {
         let [cumulative, selective] = self.first;
         let first = cumulative.filter(|_| !self.repeated).or(selective);
@@ -61,18 +62,18 @@ impl Delivered {
     }
 }
 
-/// The sending end.
+/// The sending endpoint.
 #[derive(Debug)]
 pub(super) struct SenderTap {
     latest: Latest,
     /// Payload bytes of a finite flow.
     size: Option<u64>,
     records: VecDeque<Record>,
-    /// Next sequence number never acknowledged cumulatively, and never sent.
+    /// Lowest sequence number not yet acknowledged cumulatively. `next`: lowest number not yet sent.
     una: u64,
     next: u64,
     sacked: Ranges,
-    /// Departure of the only SYN so far.
+    /// Departure of the SYN; `None` once the SYN is retransmitted.
     opened_at: Option<Nanos>,
     first_data_at: Option<Nanos>,
     completed_at: Option<Nanos>,
@@ -95,12 +96,12 @@ impl SenderTap {
         }
     }
 
-    /// The kernel's report, or the last one before the connection ended.
+    /// A field of the kernel's report, or of the last report before the connection ended.
     fn ever_reported<T>(&self, field: impl FnOnce(&Reading) -> Option<T>) -> Option<T> {
         field(self.latest.lock().ok()?.as_ref()?)
     }
 
-    /// The kernel's report of an open connection.
+    /// A field of the kernel's report on an open connection.
     fn reported<T>(&self, field: impl FnOnce(&Reading) -> Option<T>) -> Option<T> {
         self.ever_reported(|reading| field(reading).filter(|_| reading.open && self.completed_at.is_none()))
     }
@@ -117,7 +118,7 @@ impl SenderTap {
         self.sacked.remove_below(self.una);
     }
 
-    /// Marks records in `start..end`.
+    /// Marks records in `start..end` as acknowledged selectively.
     fn sack(&mut self, start: u64, end: u64, delivered: &mut Delivered) {
         let (start, end) = (start.max(self.una), end.min(self.next));
         if start >= end {
@@ -140,7 +141,7 @@ impl ExternalSender for SenderTap {
         let start = packet.external().seq;
         let end = start + u64::from(packet.payload);
         if packet.flags.has(Flags::SYN) {
-            // A repeated SYN gives no sample.
+            // A retransmitted SYN gives no RTT sample.
             let repeated = self.next > 0;
             self.opened_at = (!repeated).then_some(now);
             (self.una, self.next) = (start, start + 1);
@@ -185,7 +186,7 @@ impl ExternalSender for SenderTap {
         outcome.rtt = delivered.rtt(now);
         self.stats.rtt_samples += u64::from(outcome.rtt.is_some());
         outcome.acked = Bytes::new(self.una - before);
-        // The SYN takes the number before the first byte.
+        // The SYN takes the sequence number before the first byte.
         if self.size.is_some_and(|size| self.una > size) {
             self.completed_at.get_or_insert(now);
         }
@@ -213,7 +214,7 @@ impl ExternalSender for SenderTap {
     }
 
     fn inflight(&self) -> Bytes {
-        // The acknowledgement of a FIN is one beyond the data.
+        // The acknowledgement number of a FIN is one beyond the data.
         Bytes::new(self.next.saturating_sub(self.una).saturating_sub(self.sacked.total()))
     }
 
@@ -235,7 +236,7 @@ impl ExternalSender for SenderTap {
     }
 }
 
-/// The receiving end.
+/// The receiving endpoint.
 #[derive(Debug, Default)]
 pub(super) struct ReceiverTap {
     /// Next sequence number in order.

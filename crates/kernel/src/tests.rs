@@ -1,4 +1,4 @@
-//! The kernel backend in virtual time, and on this machine's kernel where it may.
+//! Tests of the kernel backend in virtual time, and on this machine's kernel where allowed.
 
 #[cfg(feature = "bpf")]
 mod loaded;
@@ -27,7 +27,7 @@ fn plan(text: &str) -> Plan {
     resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves")
 }
 
-/// Bursts of programs are at most what Linux chooses at the link's rate; those of the kernel's own schemes are not
+/// Bursts of programs are at most as large as Linux's at the link's rate; bursts of the kernel's own schemes are not
 /// bounded.
 #[test]
 fn bursts_of_programs_fit_the_link() {
@@ -41,11 +41,11 @@ fn bursts_of_programs_fit_the_link() {
     };
     let slow = link("40mbit", "20ms");
     assert_eq!(largest_burst(&slow, &[kernel("cubic"), kernel("bbr")]), None);
-    // 5 MB/s: 6.1 kB and 14.6 kB in 1/1024 s with the gains 1.25 and 3.
+    // 5 MB/s are 6.1 kB in 1/1024 s with the gain 1.25, and 14.6 kB with the gain 3.
     assert_eq!(largest_burst(&slow, &[kernel("cubic"), Scheme::Advised]), Some(5));
     assert_eq!(largest_burst(&slow, &[Scheme::Advised, Scheme::Ours]), Some(11));
     assert_eq!(largest_burst(&slow, &[kernel("bbr_gc")]), Some(11));
-    // 64 kB, for a high rate or a short round trip.
+    // The maximum of 64 kB, at a high rate or a short round trip.
     assert_eq!(largest_burst(&link("1gbit", "20ms"), &[Scheme::Ours]), Some(46));
     assert_eq!(largest_burst(&link("40mbit", "200us"), &[Scheme::Ours]), Some(46));
     assert_eq!(largest_burst(&link("100kbit", "20ms"), &[Scheme::Negotiated]), Some(2));

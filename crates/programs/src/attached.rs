@@ -1,4 +1,5 @@
-//! Programs beside a scheme, attached to cgroups. They use the maps of the scheme loaded at that time.
+//! Programs that accompany a scheme, attached to cgroups. They use the maps of the scheme that was loaded when they
+//! were attached.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -12,17 +13,17 @@ use crate::libbpf::failed;
 use crate::program::Program;
 use crate::status::Attachment;
 
-/// Folders of attachments, named by the number of the cgroup.
+/// Parent folder of the attachments' folders, each named after the number of its cgroup.
 pub const FOLDER: &str = "/sys/fs/bpf/narrows/brf-host";
 /// The pinned link in such a folder.
 pub const LINK: &str = "link";
 /// The program that also gives new connections our scheme.
 pub const ADOPTS: &str = "brf_host_adopts";
 
-/// Where cgroups of version 2 are mounted.
+/// The mount point of cgroups of version 2.
 ///
 /// # Errors
-/// If they are not.
+/// If they are not mounted.
 pub fn root() -> Result<PathBuf, HostError> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let found = mounts.lines().find_map(|line| {
@@ -56,7 +57,7 @@ pub fn attachments() -> Vec<u64> {
 /// Refuses to load or to unload the scheme while attached programs use its maps.
 ///
 /// # Errors
-/// If there are such programs: where, and what is accepted.
+/// If there are such programs; the message names their cgroup and what is accepted.
 pub fn is_unused(program: &Program) -> Result<(), HostError> {
     if !std::ptr::eq(program, Program::advised()) {
         return Ok(());
@@ -92,7 +93,7 @@ pub fn read(id: u64) -> Result<Attachment, HostError> {
     let path = place(id).join(LINK);
     let info = Link::open(&path).and_then(|link| link.info());
     let info = info.map_err(|error| failed(&format!("inspect {}", path.display()), &error))?;
-    // Zero: the cgroup is gone.
+    // The link's cgroup number is zero once the cgroup is gone.
     let alive = matches!(&info.info, LinkTypeInfo::Cgroup(own) if own.cgroup_id == id);
     let adopts = ProgInfoIter::default().any(|own| own.id == info.prog_id && own.name == *ADOPTS);
     let cgroup = if alive { search(&root()?, id) } else { None };

@@ -28,7 +28,7 @@ pub(crate) fn counters(map: &MapHandle) -> Result<Counters, HostError> {
     Ok(Counters { opened, closed, acks, timeouts, errors })
 }
 
-/// The first numbers of a map's only entry, summed over processors; zero where the entry has fewer.
+/// The first `N` numbers of a map's only entry, summed over processors; zero for numbers that the entry lacks.
 pub fn sums<const N: usize>(map: &impl MapCore) -> Result<[u64; N], HostError> {
     let values = map.lookup_percpu(&0u32.to_ne_bytes(), MapFlags::ANY);
     let values = values.map_err(|error| failed("read the counters", &error))?.unwrap_or_default();

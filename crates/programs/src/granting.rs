@@ -15,11 +15,11 @@ use crate::libbpf::{failed, loading};
 use crate::program::Program;
 use crate::{names, pinned};
 
-/// The program in the kernel with the rates of its sockets. A program loaded for this process leaves the kernel with
-/// it.
+/// The program in the kernel with the rates of its sockets. A program loaded for this process leaves the kernel when
+/// this is dropped.
 #[derive(Debug)]
 pub struct Grants {
-    /// First: it must be dropped before the maps.
+    /// The first field, so that it is dropped before the maps.
     link: Option<Link>,
     _object: Option<Object>,
     name: String,
@@ -29,12 +29,12 @@ pub struct Grants {
 }
 
 impl Grants {
-    /// The program loaded by `narrows kernel load`, or else one for this process under a unique name.
+    /// Opens the program loaded by `narrows kernel load`, or else loads it for this process under a unique name.
     ///
     /// # Errors
     /// If the kernel refuses it.
     pub fn open(program: &'static Program) -> Result<Self, HostError> {
-        // No command unloads it while this opens its maps.
+        // The lock keeps other commands from unloading the program while its maps are opened.
         let changing = pinned::has_rights("narrows nodectl server").and_then(|()| Changing::begin())?;
         if pinned::is_loaded(program) {
             let name = program.name.to_owned();
@@ -84,7 +84,7 @@ impl Grants {
         &self.name
     }
 
-    /// Whether it was loaded for this process.
+    /// Whether the program was loaded for this process.
     pub fn is_private(&self) -> bool {
         self.link.is_some()
     }

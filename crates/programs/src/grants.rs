@@ -7,7 +7,7 @@ use narrows_cc::Rate;
 pub struct Grant {
     /// Rate of payload; `None`: none is granted.
     pub rate: Option<Rate>,
-    /// Limit of pacing without a rate.
+    /// Limit of the pacing rate while no rate is granted.
     pub limit: Option<Rate>,
 }
 

@@ -7,8 +7,8 @@
 //! /sys/fs/bpf/narrows/bbr_gc/counters, link   <──────────────────────────┘
 //! ```
 //! The pinned link keeps the scheme registered. Removing the link unregisters the scheme; connections that use it keep
-//! it until they end. The link is pinned last: a folder without one was left by a killed command, and the next command
-//! removes it. Commands do so one at a time ([`narrows_host::changing`]).
+//! it until they end. The link is pinned last: a folder without a link was left by a killed command, and the next
+//! command removes it. Only one command runs at a time ([`narrows_host::changing`]).
 
 #![cfg(target_os = "linux")]
 // This crate runs in wall time.
@@ -57,7 +57,8 @@ pub fn can_run() -> bool {
 }
 
 impl Program {
-    /// Loads the program with these parameters, as texts by name, and registers its scheme until it is unloaded.
+    /// Loads the program with these parameters (pairs of name and value), and registers its scheme until the program is
+    /// unloaded.
     ///
     /// # Errors
     /// If a parameter is refused, or the kernel refuses the program. Nothing stays in the kernel then.
@@ -82,7 +83,7 @@ impl Program {
         pinned::load(changing, self, &params, &self.parameters(&params)?, is_marked)
     }
 
-    /// Unregisters the scheme. Returns the number of connections that use it, until they end.
+    /// Unregisters the scheme. Returns the number of connections that still use it; they keep it until they end.
     ///
     /// # Errors
     /// If it is not loaded, if `narrows brf attach` uses it, or without rights.
@@ -94,7 +95,7 @@ impl Program {
     }
 }
 
-/// The programs that are loaded, observed for this time, or until `is_cancelled`.
+/// Observes the loaded programs for this time, or until `is_cancelled`, and returns their status.
 ///
 /// # Errors
 /// Without rights, or if the kernel refuses a step.
@@ -108,7 +109,7 @@ pub fn status(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<Statu
     }
 }
 
-/// This build has no programs.
+/// The error of builds without programs.
 #[cfg(not(feature = "bpf"))]
 pub fn missing(_: usize) -> HostError {
     HostError::Unsupported(

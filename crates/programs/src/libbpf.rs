@@ -16,7 +16,7 @@ fn note(_: PrintLevel, text: String) {
     }
 }
 
-/// Runs `work`, which loads the program `what`. Its error gets the reason given by the verifier or libbpf.
+/// Runs `work`, which loads the program `what`. The error contains the reason given by the verifier or libbpf.
 ///
 /// # Errors
 /// If the kernel refuses the program.
@@ -31,7 +31,7 @@ pub fn loading<T>(what: &str, work: impl FnOnce() -> libbpf_rs::Result<T>) -> Re
     loaded.map_err(|error| refused(what, &error))
 }
 
-/// A refused step with libbpf's reason.
+/// The error of a refused step, with libbpf's reason.
 pub fn failed(step: &str, error: &libbpf_rs::Error) -> HostError {
     HostError::step(step, io::Error::other(error.to_string()))
 }
@@ -65,7 +65,7 @@ fn meaning(reason: &str) -> Option<&'static str> {
             &["mem access", "invalid access", "type=", "!read_ok", "out of range", "unbounded"],
             "the verifier cannot prove that the program reads and writes only what it may",
         ),
-        // Refusals of the verifier itself are 'Permission denied'.
+        // 'Operation not permitted' comes from a policy; refusals of the verifier itself are 'Permission denied'.
         (&["not permitted", "lockdown"], "a policy of this system forbids it"),
         (&["Cannot allocate memory", "out of memory"], "there is no memory for it"),
     ];

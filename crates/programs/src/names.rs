@@ -21,7 +21,7 @@ pub fn unique() -> String {
         }
     };
     let count = COUNT.fetch_add(1, Ordering::Relaxed) % 36u32.pow(2);
-    // At most five digits: Linux has at most 2^22 processes.
+    // The process number has at most five digits: Linux has at most 2^22 processes.
     format!("narrows{}{:0>2}", digits(std::process::id()), digits(count))
 }
 

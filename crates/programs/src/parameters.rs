@@ -1,4 +1,4 @@
-//! Parameters of a scheme in the form of its program: `struct core_params` in `bpf/bbr_core.h` with `struct own_params`
+//! Parameters of a scheme, encoded for its program: `struct core_params` in `bpf/bbr_core.h` with `struct own_params`
 //! in the variant's file, or `struct core_params` in `bpf/bbr3_model.h`, `bpf/nodectl.bpf.c` and `bpf/brf.bpf.c`. Gains
 //! and ratios have 20 fractional bits, times are microseconds.
 
@@ -24,7 +24,7 @@ pub(crate) enum Layout {
     Advised,
 }
 
-/// Less than half of the 32-bit clock of `bbr_core.h`, in microseconds.
+/// Longest window in seconds: less than half the range of `bbr_core.h`'s 32-bit clock, which counts microseconds.
 const LONGEST_WINDOW_S: f64 = 2000.0;
 
 #[derive(Default)]
@@ -37,11 +37,12 @@ impl Writer {
     }
 
     fn ratio(&mut self, value: f64) -> &mut Self {
-        // Ranges end below 2^12.
+        // The ranges of these parameters end below 2^12.
         self.word((value * f64::from(1 << 20)).round() as u32)
     }
 
-    /// A ratio that a quotient of small numbers must exceed. Rounded up, so that an equal quotient does not exceed it.
+    /// A ratio that a quotient of small numbers must exceed. Rounded up, so that a quotient equal to the ratio does not
+    /// exceed it.
     fn bound(&mut self, value: f64) -> &mut Self {
         self.word((value * f64::from(1 << 20)).ceil() as u32)
     }
@@ -61,7 +62,7 @@ impl Writer {
     }
 }
 
-/// The parameters of the core, and those of the variant.
+/// Encodes the parameters of the core, and those of the variant.
 pub(crate) fn bytes(layout: Layout, params: &Params) -> Result<(Vec<u8>, Vec<u8>), String> {
     let params = &params.as_printed(match layout {
         Layout::Core | Layout::V3 | Layout::Granted | Layout::Advised => &[],
@@ -78,7 +79,7 @@ pub(crate) fn bytes(layout: Layout, params: &Params) -> Result<(Vec<u8>, Vec<u8>
     })
 }
 
-/// The values that `literal` sets.
+/// The values that the parameter `literal` sets.
 trait Printed {
     const PRINTED: &'static [(&'static str, f64)];
 }
@@ -111,7 +112,7 @@ fn refuse_quantum(quantum: f64) -> Result<(), String> {
     Err("--set: the kernel sizes bursts by the rate; accepted: quantum=0".to_owned())
 }
 
-/// Refuses a window, in seconds, for which the ages of `bbr_core.h` are too short: they wrap after 71 minutes.
+/// Refuses a window, in seconds, that is too long for the ages of `bbr_core.h`, which wrap after 71 minutes.
 fn window(name: &str, seconds: f64) -> Result<f64, String> {
     if seconds <= LONGEST_WINDOW_S {
         return Ok(seconds);
@@ -141,7 +142,8 @@ fn scaling(params: &Params) -> Vec<u8> {
     for name in ["first", "scale_min", "scale_max"] {
         out.ratio(params.number(name));
     }
-    // Times are whole microseconds: a time exactly at `queue` is not beyond it, and one at `congested` has reached it.
+    // Times are whole microseconds. A time equal to the threshold `queue` does not exceed it; a time equal to the
+    // threshold `congested` has reached it.
     let bits = |name| params.number(name) * f64::from(1 << 20);
     out.word(bits("queue").ceil() as u32).word(bits("congested").floor() as u32);
     out.ratio(params.number("push"));
@@ -187,7 +189,7 @@ mod tests {
         bytes.chunks_exact(4).map(|word| u32::from_ne_bytes(word.try_into().expect("four bytes"))).collect()
     }
 
-    /// Values arrive in the units of the program, and `literal` sets the printed ones.
+    /// Values arrive in the units of the program, and `literal` sets the values printed in the paper.
     #[test]
     fn parameters_arrive_in_units_of_the_program() {
         let entry = find("bbr-gc").unwrap();
@@ -226,7 +228,8 @@ mod tests {
         let params = Params::defaults(find("bbr-cws").unwrap().info.params);
         let (_, own) = bytes(Layout::Scaling, &params).unwrap();
         let one = 1 << 20;
-        // 0.32 and 3/7 in 2^-24, 0.8 in 2^-20, rounded down.
+        // Growth of 0.32 and 3/7 in units of 2^-24. Among the ratios, `congested` is 0.8 in units of 2^-20, rounded
+        // down.
         let growth = [5_368_709, 7_190_235];
         let ratios = [one / 8, one / 4, 8 * one, 2 * one + one / 4, 838_860, one + one / 4];
         assert_eq!(words(&own), [&[one / 4 * 3], &growth[..], &ratios, &[4, 1, 0]].concat());
@@ -250,17 +253,17 @@ mod tests {
         params.set("timeout_rtts", 4.5).unwrap();
         let (core, own) = bytes(Layout::Advised, &params).unwrap();
         let one = 1 << 20;
-        // 1 s in microseconds, and 100 Gbit/s in bytes per second: 2^32 · 2 + the rest.
+        // The line rate, 100 Gbit/s in bytes per second, as the low and the high word: 2^32 · 2 + the rest.
         let line = [(12_500_000_000_u64 & u64::from(u32::MAX)) as u32, (12_500_000_000_u64 >> 32) as u32];
         assert_eq!(
             words(&core),
-            // 0.2 in 2^-20, rounded up.
+            // 1 s in microseconds; the line rate; 2, 4.5 and 1 in units of 2^-20; 0.2 in units of 2^-20, rounded up.
             [&[1_000_000, 0], &line[..], &[2 * one, 4 * one + one / 2, one, 209_716]].concat()
         );
         assert!(own.is_empty());
     }
 
-    /// A fixed send quantum has no form in the program.
+    /// A fixed send quantum, which the program cannot express, is refused.
     #[test]
     fn fixed_quantum_is_refused() {
         let mut params = Params::defaults(find("bbr-gc").unwrap().info.params);

@@ -18,9 +18,9 @@ use crate::libbpf::{failed, loading};
 use crate::parameters;
 use crate::program::{PROGRAMS, Program, offered};
 
-/// Where the kernel's BPF file system is mounted.
+/// Mount point of the kernel's BPF file system.
 const BPFFS: &str = "/sys/fs/bpf";
-/// Types of the running kernel, which programs need.
+/// Type information of the running kernel, which programs need.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
 /// Our folder in that file system.
 const FOLDER: &str = "/sys/fs/bpf/narrows";
@@ -28,21 +28,21 @@ pub(crate) const LINK: &str = "link";
 /// Counters of the scheme.
 pub const COUNTERS: &str = "counters";
 pub(crate) const SETTINGS: &str = "settings";
-/// A folder: the command that loaded the program also unloads it.
+/// A folder that marks programs whose loading command also unloads them.
 const MARK: &str = "mark";
-/// Rates negotiated by processes, of programs that follow them.
+/// Map of the rates negotiated by processes, in programs that follow such rates.
 pub(crate) const GRANTS: &str = "grants";
 /// Read-only data: the parameters of the core.
 pub const CORE: &str = ".rodata.core";
 /// Operations of the scheme.
 pub const SCHEME: &str = "scheme";
-/// Maps that a program, if it has them, shares with programs loaded later.
+/// Maps that a program shares with programs loaded later, if it has these maps.
 pub const SHARED: [&str; 2] = ["advised", HOST];
 /// Counters of the programs that read and write options.
 pub const HOST: &str = "host_counters";
 /// `cong_control` has four arguments since this version.
 const OLDEST: (u32, u32) = (6, 10);
-/// Bytes of the text of parameters.
+/// Size in bytes of the parameters as text.
 const TEXT: usize = 1024;
 /// The kernel unregisters a scheme shortly after its link is gone.
 const UNREGISTERED_WITHIN: Duration = Duration::from_secs(2);
@@ -75,7 +75,7 @@ pub(crate) fn load(
     mounted()?;
     clean(changing);
     if !is_loaded(program) {
-        // Attached programs would keep the maps of the program that is gone.
+        // Programs that are still attached would keep the maps of the earlier, unloaded program.
         is_unused(program)?;
     }
     if program.is_registered() {
@@ -123,7 +123,7 @@ fn attach(
         }
     }
     let mut link: Link = map(&mut object, SCHEME)?.attach_struct_ops()?;
-    // Last: a folder with a link is complete.
+    // The last step, so that a folder with a link is complete.
     link.pin(folder.join(LINK))
 }
 
@@ -143,13 +143,13 @@ pub(crate) fn set_parameters(open: &mut OpenObject, core: &[u8], own: &[u8]) -> 
 /// A map of a program.
 ///
 /// # Errors
-/// If there is none of this name.
+/// If there is no map of this name.
 pub fn map<'obj>(object: &'obj mut Object, name: &str) -> libbpf_rs::Result<libbpf_rs::MapMut<'obj>> {
     let found = object.maps_mut().find(|map| map.name() == OsStr::new(name));
     found.ok_or_else(|| io::Error::other(format!("the program has no map `{name}`")).into())
 }
 
-/// Unregisters. Returns the connections that still use it.
+/// Unregisters the scheme. Returns the number of connections that still use it.
 pub fn unload(changing: &Changing, program: &Program) -> Result<u64, HostError> {
     clean(changing);
     if !is_loaded(program) {
@@ -200,7 +200,7 @@ pub fn clean(_: &Changing) {
     }
 }
 
-/// Removes the folder of a program without a link, and ours if it was the last one.
+/// Removes the folder of a program without a link, and [`FOLDER`] if it is empty then.
 fn remove(folder: &Path) {
     for file in fs::read_dir(folder).into_iter().flatten().flatten() {
         let _ = fs::remove_file(file.path()).or_else(|_| fs::remove_dir(file.path()));
@@ -213,19 +213,19 @@ fn unable(message: String) -> HostError {
     HostError::Unsupported(message)
 }
 
-/// Refuses a `command` of users without the rights for it.
+/// Refuses a `command` if this process lacks the rights for it.
 pub fn has_rights(command: &str) -> Result<(), HostError> {
     rights::may_change_programs(command, "it loads, removes or reads programs of the kernel")
 }
 
-/// Refuses kernels that lack a requirement, by name.
+/// Refuses kernels that lack a requirement, which the message names.
 pub fn requirements() -> Result<(), HostError> {
     let release = rustix::system::uname().release().to_string_lossy().into_owned();
     let has_tcp = !offered().is_empty();
     lacking(&release, Path::new(BTF), has_tcp).map_or(Ok(()), |reason| Err(unable(reason)))
 }
 
-/// The requirement that a kernel lacks, with the accepted ones.
+/// The message for a requirement that a kernel lacks, with the accepted kernels.
 fn lacking(release: &str, btf: &Path, has_tcp: bool) -> Option<String> {
     if !is_recent(release) {
         let (major, minor) = OLDEST;
@@ -238,7 +238,8 @@ fn lacking(release: &str, btf: &Path, has_tcp: bool) -> Option<String> {
     (!has_tcp).then(|| none.to_owned())
 }
 
-/// Whether a release (`6.10.3-amd64`) is new enough. One that cannot be read is left to the kernel to refuse.
+/// Whether a release (`6.10.3-amd64`) is new enough. A release that cannot be read counts as new enough: the kernel may
+/// still refuse.
 fn is_recent(release: &str) -> bool {
     let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
@@ -276,7 +277,7 @@ mod tests {
         }
     }
 
-    /// The errors for an old kernel, one without BTF and one without TCP say what is accepted.
+    /// The errors for an old kernel, a kernel without BTF and a kernel without TCP say what is accepted.
     #[test]
     fn lack_of_a_kernel_is_explained() {
         let (there, nowhere) = (Path::new("/"), Path::new("/nowhere"));

@@ -13,7 +13,7 @@ pub struct Program {
     pub name: &'static str,
     /// The twin in the registry, with the same algorithm and parameters.
     pub scheme: &'static str,
-    /// One line.
+    /// Description of one line.
     pub summary: &'static str,
     #[cfg(feature = "bpf")]
     /// The compiled program.
@@ -47,7 +47,7 @@ impl Program {
     /// The program of this name, in the kernel or in the registry.
     ///
     /// # Errors
-    /// If there is none: the names.
+    /// If there is none; the message lists the names.
     pub fn find(name: &str) -> Result<&'static Self, HostError> {
         PROGRAMS.iter().find(|program| name == program.name || name == program.scheme).ok_or_else(|| {
             let names: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
@@ -84,7 +84,7 @@ impl Program {
         PROGRAMS.iter().any(|program| program.name == name)
     }
 
-    /// Its twin.
+    /// The twin in the registry.
     ///
     /// # Panics
     /// If the registry lacks it, which a test excludes.
@@ -92,18 +92,18 @@ impl Program {
         schemes::find(self.scheme).unwrap_or_else(|| unreachable!("no scheme {}", self.scheme))
     }
 
-    /// The parameters in the form of the program: those of the core, and those of the variant.
+    /// The parameters encoded for the program: those of the core, and those of the variant.
     ///
     /// # Errors
-    /// If a value has no form there.
+    /// If the program cannot express a value.
     pub fn parameters(&self, params: &Params) -> Result<(Vec<u8>, Vec<u8>), HostError> {
         parameters::bytes(self.layout, params).map_err(HostError::Unsupported)
     }
 
-    /// Refuses unknown parameters and values out of range; texts by name.
+    /// Refuses unknown parameters and values out of range. `values`: pairs of name and value.
     ///
     /// # Errors
-    /// The first one.
+    /// The first refused one.
     pub fn accepts(&self, values: &[(String, String)]) -> Result<(), HostError> {
         self.params(values).and_then(|params| self.parameters(&params)).map(|_| ())
     }
@@ -113,7 +113,7 @@ impl Program {
             .map_err(|message| HostError::Unsupported(format!("--set: {message}")))
     }
 
-    /// Whether the kernel offers its scheme.
+    /// Whether the kernel offers the program's scheme.
     pub fn is_registered(&self) -> bool {
         offered().iter().any(|name| name == self.name)
     }

@@ -20,7 +20,7 @@ use crate::status::Status;
 
 /// The kernel counts calls and their time while this is 1.
 const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
-/// Part of the names of `cong_control`, which the kernel shortens to 15 characters.
+/// Part of the names of the programs' `cong_control` functions, which the kernel shortens to 15 characters.
 const ACKNOWLEDGED: &str = "_cong_co";
 
 /// Calls and their time, of all functions and of `cong_control`.
@@ -47,14 +47,14 @@ fn runs(map: u32) -> Runs {
     sum
 }
 
-/// Waits for the end of its input, then ends the statistics.
+/// Shell script that waits for the end of its input, and then switches the statistics off.
 const RESTORE: &str = "read -r _; echo 0 >\"$0\"";
 /// Interval between checks for a cancellation.
 const POLL: Duration = Duration::from_millis(50);
 
-/// The kernel counts statistics while this lives. A separate process switches them off when its input closes, so
-/// however this process ends, they end with it. (The kernel's `BPF_ENABLE_STATS` does that too, but has no safe
-/// interface.)
+/// Keeps the kernel's statistics switched on until this is dropped. A separate process switches them off when its input
+/// closes, so they end with this process, however it ends. (The kernel's `BPF_ENABLE_STATS` does that too, but has no
+/// safe interface.)
 struct Counting {
     restorer: Option<Child>,
 }
@@ -119,7 +119,7 @@ pub(crate) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<
         Ok((map, id))
     });
     let maps: Vec<(MapHandle, u32)> = maps.collect::<Result<_, HostError>>()?;
-    // Another command may unload a program meanwhile; its counters stay readable here.
+    // From now on, another command may unload a program; its counters stay readable here.
     let settings = loaded.iter().map(|program| pinned::settings(program));
     let settings: Vec<Vec<(String, f64)>> = settings.collect::<Result<_, HostError>>()?;
     drop(changing);

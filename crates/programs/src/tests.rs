@@ -1,4 +1,4 @@
-//! Programs in this machine's kernel. Without root or BPF the tests say so and pass.
+//! Programs in this machine's kernel. Without root or BPF the tests print the reason and pass.
 
 use libbpf_rs::ObjectBuilder;
 use narrows_host::testing::{alone, skipped};

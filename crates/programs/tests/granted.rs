@@ -1,14 +1,15 @@
 //! The program that follows granted rates decides like its twin in the registry: the same C, compiled outside the
-//! kernel (`bpf/native/granted.c`), runs on events that the twin had in the simulator, and on drawn ones. Needs no
-//! root, only a C compiler.
+//! kernel (`bpf/native/granted.c`), runs on events that the twin received in the simulator, and on random events. Needs
+//! no root, only a C compiler.
 //!
-//! Events are rounded to units of the kernel (packets, microseconds) before either sees them. Remaining differences:
+//! Events are rounded to units of the kernel (packets, microseconds) before the twin and the program receive them.
+//! Remaining differences:
 //!
 //! | what | bound | why |
 //! |---|---|---|
 //! | state, invalid grants | equal | both compare whole numbers |
 //! | pacing rate | 1 B/s | the least rate, in packets per second, has 20 fractional bits |
-//! | cwnd | 1 packet | the gain has 20 fractional bits, and cwnd is rounded down to packets; a flight of more than 2^40 bytes counts as that |
+//! | cwnd | 1 packet | the gain has 20 fractional bits, and cwnd is rounded down to packets; a flight of more than 2^40 bytes counts as 2^40 bytes |
 //!
 //! Without a grant the kernel's CUBIC decides instead of the registry's; the test counts the calls.
 
@@ -182,7 +183,7 @@ fn params(values: &[(&str, f64)]) -> Params {
 const VALUES: &[&[(&str, f64)]] =
     &[&[], &[("line_rate", 60.0), ("window_gain", 3.7)], &[("min_rate", 300.0), ("window_gain", 1.0)]];
 
-/// Networks with nodes, without, and with one that dies; losses, arrivals and departures.
+/// Networks with nodes, without nodes, and with a node that dies; with losses, arrivals and departures.
 const NETWORKS: &[&str] = &[
     "rate = '40mbit'\nrouter = 'nodectl'\n[[flows]]\nscheme = 'nodectl'\nrtt = '20ms'\n[[flows]]\nscheme = 'nodectl'\n\
      rtt = '50ms'\nstart = '3s'\nstop = '9s'\n",
@@ -233,7 +234,7 @@ fn comparison_notices_another_parameter() {
     }
 }
 
-/// A connection's events in any order.
+/// Random events of a connection, in any order.
 fn drawn(values: &Params, seed: u64) -> Tape {
     let mut random = Random::stream(seed, "granted", 0);
     let mss = Bytes::new(1 + random.below(9000));
@@ -247,7 +248,7 @@ fn drawn(values: &Params, seed: u64) -> Tape {
         let acked = packets(&mut random, 60);
         let event = match if number == 0 { 0 } else { random.below(12) } {
             0..=6 => {
-                // Beyond 2^40 bytes the program counts no flight.
+                // Smoothed RTTs below about 4 s, because the program caps flights at 2^40 bytes.
                 let most = 1 << random.below(23);
                 let srtt = Nanos::from_micros(1 + random.below(most));
                 Event::Ack(record!(Ack {

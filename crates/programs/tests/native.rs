@@ -1,4 +1,4 @@
-//! Programs of the kernel outside of it: C of `bpf/native`, compiled, and run on events.
+//! Programs for the kernel, run outside of it: C files of `bpf/native` are compiled and run on events.
 
 use std::fs::File;
 use std::io::Write;
@@ -30,7 +30,7 @@ impl Native {
         }
     }
 
-    /// Runs it on `input` and returns its output.
+    /// Runs the compiled file on `input` and returns its output.
     pub fn run(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
         let events = self.0.with_extension("events");
         File::create(&events).and_then(|mut file| file.write_all(input)).expect("room for a tape");

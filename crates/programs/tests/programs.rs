@@ -1,24 +1,25 @@
 //! Programs for the kernel decide like their twins in the registry: the same C, compiled outside the kernel, runs on
-//! events that the twins had in the simulator. Needs no root, only a C compiler.
+//! events that the twins received in the simulator. Needs no root, only a C compiler.
 //!
-//! Events are rounded to units of the kernel (packets, microseconds) before either sees them. Remaining differences:
+//! Events are rounded to units of the kernel (packets, microseconds) before the twin and the program receive them.
+//! Remaining differences:
 //!
 //! | what | bound | why |
 //! |---|---|---|
 //! | bandwidth, min_rtt | equal | both divide and round down whole numbers |
 //! | pacing gain | 4 · 2⁻²⁰ | a gain has 20 fractional bits; the gain of gamma correction is a difference of two |
-//! | pacing rate | a share of 2⁻¹⁷ and 2 B/s | the product of two such gains, rounded down, of which the least is 0.34 |
-//! | cwnd gain | a share of 2⁻¹⁶ but once in 10 000 events | BBR-CWS's least scale has 18 bits, rounded down; its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`). An RTT exactly at a threshold has reached it, which floating point may miss: then cwnds part until the next cut |
-//! | state, cwnd | equal but once in 10 000 events, cwnd then by 4 packets at most | a gain that is less by 2⁻²⁰ may reach a whole packet one event earlier or later, or with BBR-CWS for a round trip; cwnd is rounded to even |
-//! | bounds of BBR v3, its cwnd in bytes | 2 bytes | shares (`beta`, `headroom`, `loss_thresh`) have 40 fractional bits, rounded up; floating point may miss a whole product |
+//! | pacing rate | a share of 2⁻¹⁷ and 2 B/s | the product of two such gains, the least of which is 0.34, is rounded down |
+//! | cwnd gain | a share of 2⁻¹⁶ except once in 10 000 events | BBR-CWS's least scale has 18 bits, rounded down; its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`). An RTT equal to a threshold has reached it, which floating point may miss: then the cwnds differ until the next cut |
+//! | state, cwnd | equal except once in 10 000 events, when cwnd differs by 4 packets at most | with a gain that is smaller by 2⁻²⁰, cwnd may reach a whole packet one event earlier or later, with BBR-CWS a round trip; cwnd is rounded to an even number of packets |
+//! | bounds of BBR v3, its cwnd in bytes | 2 bytes | shares (`beta`, `headroom`, `loss_thresh`) have 40 fractional bits, rounded up; in floating point, a product that is a whole number may come out one too low |
 //!
-//! BBR v3 learns about losses and the kernel's state at the next acknowledgement, and not which packets were lost. The
-//! twin gets the same events, by the same rule (`deferred.rs`).
+//! BBR v3's program learns about losses and the kernel's state at the next acknowledgement, and does not learn which
+//! packets were lost. The twin gets the same events, by the same rule (`deferred.rs`).
 //!
 //! The same holds for events that no network produces (`drawn.rs`).
 //!
-//! `NARROWS_PROGRAM_EVENTS=10000000` sets the number of events from simulations, `NARROWS_PROGRAM_FUZZ=1000` that of
-//! drawn tapes.
+//! `NARROWS_PROGRAM_EVENTS=10000000` sets the number of events from simulations; `NARROWS_PROGRAM_FUZZ=1000` sets the
+//! number of random tapes.
 
 mod arithmetic;
 mod deferred;
@@ -40,9 +41,9 @@ static CWS: Entry = Entry::of::<Recording<BbrCws>>();
 static V3: Entry = Entry::of::<Recording<Bbr3>>();
 static PLAIN: Entry = Entry::of::<Recording<Bbr>>();
 
-/// Startup, Drain, the four phases of BBR v3's ProbeBW, and ProbeRTT, in `Differences::states_seen`.
+/// Bits of `Differences::states_seen`: Startup, Drain, the four phases of BBR v3's ProbeBW, and ProbeRTT.
 const STATES: u32 = 0x1f11;
-/// Networks in which a scheme meets every state: queues shallow and deep, random loss, competition, idle time.
+/// Networks in which a scheme reaches every state: queues shallow and deep, random loss, competition, idle time.
 const NETWORKS: &[&str] = &[
     "rate = '50mbit'\nbuffer = '1bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '20ms'\n",
     "rate = '20mbit'\nbuffer = '5bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '10ms'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '50ms'\n",
@@ -52,7 +53,7 @@ const NETWORKS: &[&str] = &[
     "rate = '30mbit'\nbuffer = '2bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '30ms'\napp = { kind = 'cbr', rate = '5mbit' }\n",
     "rate = '50mbit'\nbuffer = '4bdp'\n[[flows]]\nscheme = 'SCHEME'\nrtt = '20ms'\n[[flows]]\nscheme = 'cubic'\nrtt = '20ms'\n",
 ];
-/// Parameter values that enable whole paths of the code.
+/// Parameter values that enable code that the defaults do not reach.
 const VALUES: &[&[(&str, f64)]] = &[
     &[],
     &[
@@ -152,7 +153,7 @@ fn bbr_gc_program_decides_as_its_twin() {
 fn bbr_cws_program_decides_as_its_twin() {
     let Some(all) = simulated::<BbrCws>(&CWS, "bbr_cws") else { return };
     let (least, most) = all.cwnd_gains.expect("ProbeBW");
-    // BBR's is 2: the bound was cut in some networks, and crowded flows raised it in others.
+    // BBR's cwnd gain is 2. Cuts of the bound lowered it in some networks, and crowded flows raised it in others.
     assert!(least < 1.0 && most > 4.0, "{least} {most}");
 }
 
@@ -167,7 +168,7 @@ fn bbr3_program_decides_as_its_twin() {
 #[test]
 fn bbr3_program_follows_twin_on_drawn_events() {
     let Some(all) = fuzzed::<Bbr3>(&V3, "bbr3") else { return };
-    // Drain ends at once if little is in flight.
+    // Drain need not be seen: it ends immediately if little is in flight.
     assert_eq!(all.states_seen | 0x10, STATES, "{all:?}");
     assert_eq!(all.signals_seen & 0x3f8, 0x3f8, "each signal, and both states that an undo resumes");
 }
@@ -204,7 +205,7 @@ fn comparison_notices_another_parameter() {
     for (name, value) in [("cut", 0.749), ("speed", 0.33), ("friendly", 1.01)] {
         notices::<BbrCws>(&CWS, "bbr_cws", first(&CWS, NETWORKS[2]), (name, value));
     }
-    // In networks the rate of a round is seldom below the share that beta leaves.
+    // On random events, because in simulated networks the rate of a round is seldom below the share that beta leaves.
     for (name, value) in [("beta", 0.701), ("headroom", 0.149), ("loss_thresh", 1.9), ("up_cwnd_gain", 2.26)] {
         notices::<Bbr3>(&V3, "bbr3", drawn::tape(params(V3.info, &[]), 1, 5_000), (name, value));
     }

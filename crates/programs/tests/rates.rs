@@ -1,16 +1,17 @@
 //! The kernel's program of BRF decides like its twin in the registry: the same C, compiled outside the kernel, runs on
-//! events that the twin had in the simulator, and on drawn ones. Needs no root, only a C compiler.
+//! events that the twin received in the simulator, and on random events. Needs no root, only a C compiler.
 //!
-//! Events are rounded to units of the kernel (packets, microseconds) before either sees them. Remaining differences:
+//! Events are rounded to units of the kernel (packets, microseconds) before the twin and the program receive them.
+//! Remaining differences:
 //!
 //! | what | bound | why |
 //! |---|---|---|
-//! | state | equal | whole microseconds decide |
-//! | pacing rate | a share of 2⁻¹⁶ and 2 B/s, where CUBIC's cwnd agrees | rates are whole bytes per second, divided in another order. Recovery changes it at the acknowledgement in progress, not before |
+//! | state | equal | both decide by whole microseconds |
+//! | pacing rate | a share of 2⁻¹⁶ and 2 B/s, where CUBIC's cwnd agrees | rates are whole bytes per second, divided in another order. On recovery, the program changes the rate at the acknowledgement in progress, not before |
 //! | cwnd with a rate | 1 packet | `window_gain` has 20 fractional bits |
-//! | cwnd of CUBIC | 2 packets, once in 1000 events | its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`) and is cut to whole packets, which its growth per acknowledgement divides by |
+//! | cwnd of CUBIC | 2 packets, once in 1000 events | the curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`); the target is truncated to whole packets, and growth per acknowledgement depends on its distance from cwnd |
 //!
-//! `NARROWS_PROGRAM_FUZZ=1000` sets the number of drawn tapes.
+//! `NARROWS_PROGRAM_FUZZ=1000` sets the number of random tapes.
 
 mod events;
 mod tapes;
@@ -29,17 +30,17 @@ fn compiled() -> Option<Native> {
     Native::compile("brf", None)
 }
 
-/// Differences. See the head of the file for the bounds.
+/// Differences between the program and its twin. The head of this file states the bounds.
 #[derive(Clone, Copy, Debug, Default)]
 struct Differences {
     events: u64,
     /// Events after which the states differ.
     states: u64,
-    /// Largest difference of a pacing rate as a share, beyond 2 B/s.
+    /// Largest difference of a pacing rate beyond 2 B/s, as a share.
     rate: f64,
     /// Largest difference of cwnd while a rate sets it.
     advised: u64,
-    /// Times that CUBIC's cwnd differed, and by how much.
+    /// Events after which CUBIC's cwnd differed. `cubic_most`: the largest difference.
     cubic: u64,
     cubic_most: u64,
     /// Events in each state: waiting, advised, fallback.
@@ -55,7 +56,7 @@ impl Differences {
         }
         self.seen[twin.state as usize] += 1;
         let apart = u64::from(word(own, 12)).abs_diff(twin.cwnd);
-        // CUBIC's rate follows its cwnd.
+        // CUBIC's rate depends on its cwnd.
         if let Some(wanted) = twin.rate.filter(|_| twin.state != events::FALLBACK || apart == 0) {
             let apart = long(own, 0).abs_diff(wanted).saturating_sub(2) as f64 / wanted as f64;
             self.rate = self.rate.max(apart);
@@ -107,8 +108,8 @@ fn compare(native: &Native, tapes: &[Tape]) -> Differences {
     sum
 }
 
-/// The program decides like its twin in simulations: with a router, with one that dies, without one, under loss, and
-/// with pauses.
+/// The program decides like its twin in simulations: with a router, with a router that dies, without a router, under
+/// loss, and with pauses.
 #[test]
 fn rates_program_decides_as_its_twin() {
     let Some(native) = compiled() else { return };
@@ -145,7 +146,7 @@ fn rates_comparison_notices_another_parameter() {
     }
 }
 
-/// Every code has the rate that it has for the simulator's switches, and that rate's share of payload.
+/// Every code decodes to the same rate as in the simulator's switches, and to the payload's share of that rate.
 #[test]
 fn rates_program_decodes_every_code() {
     let Some(native) = compiled() else { return };

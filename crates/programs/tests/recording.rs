@@ -124,7 +124,7 @@ impl<S: Scheme> CongestionControl for Recording<S> {
     }
 }
 
-/// The parameters of a scheme, with those of these values that it has.
+/// The default parameters of a scheme, changed by those of `values` that the scheme has.
 pub fn params(info: &Info, values: &[(&str, f64)]) -> Params {
     let mut params = Params::defaults(info.params);
     for (name, value) in values.iter().filter(|(name, _)| info.params.iter().any(|own| own.name == *name)) {
@@ -133,7 +133,8 @@ pub fn params(info: &Info, values: &[(&str, f64)]) -> Params {
     params
 }
 
-/// Runs a scenario in which flows of the scheme record, with these parameters. Tapes without events are left out.
+/// Runs a scenario in which flows of the scheme record their events, with these parameters. Omits tapes of fewer than
+/// two events.
 pub fn recorded(entry: &'static Entry, scenario: &str, values: &[(&str, f64)]) -> Vec<Tape> {
     let planned = expand(&Source { name: "test", text: scenario, files: &NoFiles }, &[]).expect("valid");
     let mut plan = resolve(&planned[0].scenario, planned[0].seed, &NoFiles).expect("resolves");
@@ -151,7 +152,7 @@ pub fn size(draw: &mut Random, bits: u64) -> u64 {
     draw.below(1 << length)
 }
 
-/// A loss that says little more than how many packets were lost before.
+/// A loss with placeholders in all fields but the time, the total of losses and the data in flight.
 pub fn lost(now: Nanos, lost_total: u64, inflight: Bytes) -> Event {
     Event::Lost(record!(Lost {
         now,

@@ -29,19 +29,19 @@ use super::{Settings, Watch};
 /// Longest time between two readings of the counters, with flows and without.
 const READ: Nanos = Nanos::from_millis(10);
 const READ_IDLE: Nanos = Nanos::from_millis(50);
-/// Silence after which a flow has no share: senders and their stacks run late on busy hosts, and packets that wait in
-/// the queue of a class without flows are served last.
+/// Silence after which a flow loses its share. It is long because senders and their stacks run late on busy hosts, and
+/// packets that wait in the queue of a class without flows are served last.
 const SILENCE: Nanos = Nanos::from_millis(100);
 /// Time between reports for `status`, and between lines of the log about shares.
 const REPORT: Nanos = Nanos::from_millis(250);
 const LOG: Nanos = Nanos::from_secs(1);
-/// Flows in a report, at most.
+/// Maximum number of flows in a report.
 const LISTED: usize = 1000;
 /// Real-time priority of the loop.
 const PRIORITY: u8 = 10;
-/// Events that one turn takes from the ring buffer, at most: a flood must not delay decisions.
+/// Maximum number of events that one turn takes from the ring buffer: a flood must not delay decisions.
 const EVENTS: usize = 256;
-/// Heartbeats per `patience`, after which programs write nothing.
+/// Heartbeats per `patience`; programs write nothing once the last heartbeat is older than `patience`.
 const BEATS: u64 = 4;
 /// Time between removals of idle flows while the router sleeps.
 const EXPIRE: Nanos = Nanos::from_secs(1);
@@ -52,7 +52,8 @@ pub(super) fn now() -> Nanos {
     Nanos::from_nanos(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
 }
 
-/// The classes as the router sees them: rates are applied after its call, backlogs were read before.
+/// The classes as the router sees them: rates that it sets are applied after the call, and backlogs were read before
+/// the call.
 struct Classes<'a>(&'a mut Tree);
 
 impl ClassQueue for Classes<'_> {
@@ -87,9 +88,9 @@ struct Agent<'a> {
     cut_logged_at: Nanos,
     full_logged_at: Nanos,
     expired_at: Nanos,
-    /// Flows without room at the last log line about them.
+    /// Number of flows refused for lack of space, as of the last log line about them.
     full: u64,
-    /// Flows with a share at the last log line about shares.
+    /// Number of flows with a share, as of the last log line about shares.
     shared: u64,
     seen: Counters,
     late: Lateness,
@@ -111,7 +112,7 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), HostErro
         ControlSocket::bind(address).map_err(|error| HostError::Unsupported(format!("--control {address}: {error}")))
     });
     let control = control.transpose()?;
-    // More than the router's table holds: the router decides which flows it refuses.
+    // More entries than the router's table has, so that the router decides which flows it refuses.
     let programs = Programs::load(settings.flows().saturating_mul(2).max(64))?;
     let mut netlink = Netlink::route().map_err(step("open a netlink socket"))?;
     let [_, others, _] = Brf::OTHER_CLASSES;
@@ -146,7 +147,7 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), HostErro
         tree,
         state,
     };
-    // The programs find their settings when they are attached.
+    // Written first, because the programs need their settings as soon as they are attached.
     agent.settle(started).map_err(step("write the settings of the programs"))?;
     attach(&mut agent.state, |netlink, index, side, name| {
         programs.with_program(name, |program| tc::attach(netlink, index, side, program, name))
@@ -158,7 +159,7 @@ pub(super) fn run(settings: &Settings, watch: &dyn Watch) -> Result<(), HostErro
     ended.map_err(step("follow the flows"))
 }
 
-/// Creates the hooks for programs that the ports lack, each after it is recorded, and attaches the programs by name.
+/// Creates the hooks that the ports lack, recording each hook first, and attaches the programs by name.
 pub(super) fn attach(
     state: &mut State,
     mut filter: impl FnMut(&mut Netlink, i32, Side, &'static str) -> io::Result<()>,
@@ -178,7 +179,7 @@ pub(super) fn attach(
     Ok(())
 }
 
-/// Creates the hook of a port unless it exists, and records it first: the switch may be killed here.
+/// Creates the hook of a port unless it exists, and records it before, because the switch may be killed in between.
 fn hook(state: &mut State, netlink: &mut Netlink, i: usize) -> io::Result<()> {
     let index = state.record.ports[i].index;
     if tc::has_hook(netlink, index)? {
@@ -218,10 +219,10 @@ impl Agent<'_> {
         while !self.watch.is_stopped() {
             budget.look();
             let wait = self.next_step() - now();
-            // The wait counts in whole milliseconds, and zero would spin.
+            // The ring buffer waits for whole milliseconds, and with zero the loop would spin.
             let wait = Duration::from_nanos(wait.as_nanos()).max(Duration::from_millis(1));
             ring.poll(wait).or_else(|error| {
-                // The others wait for the next turn.
+                // The other events wait for the next turn.
                 if [libbpf_rs::ErrorKind::Interrupted, libbpf_rs::ErrorKind::WouldBlock].contains(&error.kind()) {
                     Ok(())
                 } else {
@@ -241,7 +242,7 @@ impl Agent<'_> {
         self.brf.next_wake().min(self.read_at.saturating_add(every))
     }
 
-    /// Calls the router at its port.
+    /// Calls `work` with the router at its port.
     fn with_router<T>(
         &mut self,
         at: Nanos,
@@ -251,12 +252,12 @@ impl Agent<'_> {
         let mut classes = Classes(&mut self.tree);
         let mut port = Port::on_node(at, backlog, &mut classes, &mut self.outbox);
         let done = work(&mut self.brf, &mut port, &mut self.flows, self.programs);
-        // Messages to other switches need a control plane between machines.
+        // Discarded, because messages to other switches need a control plane between machines.
         self.outbox.clear();
         done
     }
 
-    /// One turn: flow events, counters, due allocations and their consequences.
+    /// One turn: flow events, counters, scheduled allocations and their consequences.
     fn step(&mut self, keys: &BTreeSet<Key>) -> io::Result<()> {
         let at = now();
         for key in keys {
@@ -270,7 +271,7 @@ impl Agent<'_> {
             self.read(at)?;
         }
         let at = now();
-        // One allocation with the current counters, however many were missed.
+        // One allocation with the current counters, however many allocations were missed.
         if self.brf.next_wake() <= at {
             self.late.add((at - due).as_secs_f64());
             self.with_router(at, |brf, port, _, _| brf.on_wake(port));
@@ -301,7 +302,7 @@ impl Agent<'_> {
             if counters.udp > before.udp {
                 brf.add_udp(port);
             }
-            // A single packet may be a late retransmission.
+            // A single packet may be a late retransmission: the router responds to the second one.
             for _ in 0..(counters.untracked - before.untracked).min(2) {
                 brf.add_untracked(port);
             }
@@ -338,7 +339,7 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Logs that flows found no room, at most once a second.
+    /// Logs that flows were refused for lack of space, at most once a second.
     fn log_full(&mut self, at: Nanos) {
         let full = self.flows.refused + self.seen.refused;
         if full > self.full && at - self.full_logged_at >= LOG {
@@ -394,7 +395,7 @@ impl Agent<'_> {
         }
     }
 
-    /// A count of the router's telemetry.
+    /// A number of the router's telemetry.
     fn count(&self, name: &str) -> u64 {
         self.reading(name).and_then(Reading::number).unwrap_or(0.0) as u64
     }

@@ -23,15 +23,15 @@ use serde::{Deserialize, Serialize};
 
 /// Longest message.
 const LONGEST: usize = 1024;
-/// Bytes of an answer over UDP per byte of the question, at most: senders may be forged.
+/// Maximum bytes of an answer over UDP per byte of the question: source addresses may be forged.
 const REPLY_FACTOR: usize = 3;
-/// Messages that are read at once, at most.
+/// Maximum number of messages that one call reads.
 const MOST: usize = 64;
 
 /// The counters of the bottleneck, as a controller needs them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Statistics {
-    /// Seconds of the monotonic clock at which they were read.
+    /// Time of the monotonic clock, in seconds, at which the counters were read.
     pub read_s: f64,
     /// Bytes that left the port.
     pub sent_bytes: u64,
@@ -62,12 +62,12 @@ enum Socket {
 #[derive(Debug)]
 pub(super) struct ControlSocket {
     socket: Socket,
-    /// Messages that were unreadable, or too short for their answer.
+    /// Number of messages that were unreadable, or too short for their answer.
     pub(super) refused: u64,
 }
 
 impl ControlSocket {
-    /// Listens at `host:port`, or `unix:PATH`, where it replaces the socket of a killed switch and nothing else.
+    /// Listens at `host:port` or `unix:PATH`. At a path, replaces the socket of a killed switch and nothing else.
     pub(super) fn bind(address: &str) -> io::Result<Self> {
         let socket = if let Some(path) = address.strip_prefix("unix:") {
             if let Ok(found) = fs::symlink_metadata(path) {
@@ -76,7 +76,7 @@ impl ControlSocket {
                         "this is no socket; accepted: a path that does not exist, or the socket of a killed switch";
                     return Err(io::Error::new(io::ErrorKind::AlreadyExists, text));
                 }
-                // The socket of a killed switch refuses connections, and so does no other.
+                // Only the socket of a killed switch refuses connections.
                 let tried = UnixDatagram::unbound()?.connect(path);
                 if tried.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
                     fs::remove_file(path)?;
@@ -130,8 +130,8 @@ impl ControlSocket {
     }
 }
 
-/// A socket at this path to which only its user may write, whatever the umask is. Linux gives the file the socket's
-/// mode at bind, so it is never open to other users.
+/// Binds a socket at this path to which only its user may write, whatever the umask is. Linux gives the file the
+/// socket's mode at bind, so it is never open to other users.
 fn bind_private(path: &str) -> io::Result<UnixDatagram> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = sockets::socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)?;
@@ -209,8 +209,8 @@ mod tests {
         assert!(peer.recv(&mut [0; 512]).is_err(), "one answer");
     }
 
-    /// 20 000 messages of any length and content get no more than three times their bytes in answers, each message at
-    /// most one, and a turn reads a bounded number.
+    /// 20 000 messages of any length and content get at most one answer each and at most three times their bytes in
+    /// answers, and a turn reads a bounded number of messages.
     #[test]
     fn flood_gets_at_most_three_times_its_bytes() {
         let (mut control, peer) = connected();
@@ -258,7 +258,7 @@ mod tests {
         assert!(length <= REPLY_FACTOR * 128, "{length}");
     }
 
-    /// Only the user of the switch may write to its socket, although the umask lets all read and execute files.
+    /// Only the user of the switch may write to its socket, although the umask lets all users read and execute files.
     #[test]
     fn socket_is_for_its_user_alone() {
         use std::os::unix::fs::PermissionsExt as _;

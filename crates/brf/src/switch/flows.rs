@@ -1,4 +1,5 @@
-//! The flows of a switch: numbers of the router for entries of the kernel's table, and the events between them.
+//! The flows of a switch. Assigns the router's numbers to entries of the kernel's table, and passes events of the table
+//! to the router.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,7 @@ use super::maps::{ANSWERED, Decision, ENDED, FlowState, GONE, Key, OBEYS, Progra
 /// A flow that the router knows.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
-    /// Its number in the router.
+    /// The flow's number in the router.
     pub(super) id: u32,
     /// The state that the router received last.
     pub(super) told: FlowState,
@@ -18,7 +19,7 @@ pub(super) struct Known {
     pub(super) opened: Nanos,
     /// The decision in the kernel.
     decided: Option<Decision>,
-    /// A share offered before the sender answered; the router has none for it yet.
+    /// The share offered before the sender answered; until then the router has no share for the flow.
     offered: Option<Rate>,
 }
 
@@ -36,13 +37,13 @@ pub(super) struct Flows {
     pub(super) known: BTreeMap<Key, Known>,
     /// Numbers that are not in use.
     free: Vec<u32>,
-    /// Flows without room here or in the router.
+    /// Number of flows refused for lack of space, here or in the router.
     pub(super) refused: u64,
     pub(super) news: Vec<News>,
 }
 
 impl Flows {
-    /// Room for this number of flows.
+    /// An empty table for `room` flows.
     pub(super) fn new(room: u32) -> Self {
         Self { known: BTreeMap::new(), free: (0..room).rev().collect(), refused: 0, news: Vec::new() }
     }
@@ -97,7 +98,7 @@ impl Flows {
         }
     }
 
-    /// Adds a flow to the router. Returns whether it has an entry there.
+    /// Adds a flow to the router. Returns whether the router accepted it.
     fn open(&mut self, brf: &mut Brf, port: &mut Port<'_>, programs: &Programs, key: Key, state: &FlowState) -> bool {
         if state.has(GONE) {
             programs.remove(&key);
@@ -116,7 +117,7 @@ impl Flows {
             programs.remove(&key);
             return false;
         }
-        // The share of a flow whose handshake is over follows with the answer.
+        // A flow whose handshake is over needs no offer: its share follows when `update` reports the answer.
         let offered = (obeys && !state.has(ANSWERED)).then(|| brf.offer(port, id));
         let told = FlowState { opened: state.opened, ..FlowState::default() };
         let opened = Nanos::from_nanos(state.opened);
@@ -158,7 +159,7 @@ impl Flows {
     }
 }
 
-/// Whether the kernel made the entry again after the flow ended; otherwise only its SYN was repeated.
+/// Whether the kernel created a new entry after the flow ended; otherwise the sender only retransmitted its SYN.
 const fn is_new(known: &Known, state: &FlowState) -> bool {
     state.bytes < known.told.bytes || known.told.has(ENDED | ANSWERED)
 }

@@ -1,4 +1,4 @@
-//! The programs of a switch in the kernel (`bpf/brf_switch.bpf.c`), and their shared maps with the agent
+//! The programs of a switch in the kernel (`bpf/brf_switch.bpf.c`), and the maps that they share with the agent
 //! (`bpf/brf_switch.h`).
 
 use std::ffi::OsStr;
@@ -100,7 +100,7 @@ pub(super) struct Decision {
 impl Decision {
     fn bytes(self) -> [u8; 16] {
         let code = self.share.map_or(RateCode(0), RateCode::encode);
-        // The rate as the option encodes it: programs compare like with like.
+        // The rate after rounding to a code of the option, so that programs compare rates of the same precision.
         let rate = code.decode().as_bytes_per_sec();
         let mut out = [0; 16];
         out[..8].copy_from_slice(&rate.to_ne_bytes());
@@ -140,13 +140,13 @@ impl Control {
 pub struct Counters {
     /// Rates written into ACKs.
     pub written: u64,
-    /// Lower rates left in place.
+    /// Lower rates of other switches that were left in the ACK.
     pub kept: u64,
     /// ACKs of flows that offered to obey, without the option.
     pub bare: u64,
     /// ACKs passed without a rate because the agent was gone.
     pub silent: u64,
-    /// SYNs without room in the table.
+    /// SYNs of flows for which the table had no space.
     pub refused: u64,
     /// Events that the agent missed; its next reading finds them.
     pub lost: u64,
@@ -165,7 +165,7 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// Loads the programs with room for `flows` flows.
+    /// Loads the programs with tables for `flows` flows.
     pub(super) fn load(flows: u32) -> Result<Self, HostError> {
         let object = libbpf::loading("the programs of the switch", || {
             // A copy, aligned as ELF requires.
@@ -192,7 +192,7 @@ impl Programs {
         found.map_or_else(|| unreachable!("the object has a program `{name}`"), |own| work(own.as_fd()))
     }
 
-    /// A loaded program that can be run on given packets.
+    /// Runs a loaded program on a packet, and returns its result.
     #[cfg(test)]
     pub(super) fn run<'dat>(&mut self, name: &str, input: libbpf_rs::ProgramInput<'dat>) -> u32 {
         let mut programs = self.object.progs_mut();
@@ -216,7 +216,7 @@ impl Programs {
 
     /// Removes a flow from the table.
     pub(super) fn remove(&self, key: &Key) {
-        // Either may be gone.
+        // Either entry may be gone already.
         let _ = self.map("flows").delete(&key.0);
         let _ = self.map("decisions").delete(&key.0);
     }
@@ -242,7 +242,7 @@ impl Programs {
         Ok(Counters { written, kept, bare, silent, refused, lost, acks, untracked, udp })
     }
 
-    /// Packets and bytes of a class that the programs selected.
+    /// Packets and bytes for which the programs selected this class.
     pub(super) fn total(&self, class: u8) -> io::Result<(u64, u64)> {
         let values = self.map("totals").lookup_percpu(&u32::from(class).to_ne_bytes(), MapFlags::ANY);
         let values = values.map_err(io::Error::other)?.unwrap_or_default();

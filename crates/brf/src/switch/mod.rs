@@ -12,12 +12,13 @@
 //! at each event of a flow.
 //!
 //! Each map has one writer: programs write flows; the agent writes decisions, and settings with the heartbeat. A ring
-//! buffer names changed flows; the reading at each allocation finds those that it lost. The agent reports sums to the
-//! router's event functions (`routers/src/brf/events.rs`), which the simulator's hook calls packet by packet.
+//! buffer passes the keys of changed flows; the reading at each allocation finds those that the buffer lost. The agent
+//! reports sums to the router's event functions (`routers/src/brf/events.rs`), which the simulator's hook calls packet
+//! by packet.
 //!
 //! The agent may die: once its last decision is older than `patience`, programs write no rates, so senders fall back,
-//! and all flows share a class. [`clean`] removes its remains. One command at a time creates or removes
-//! ([`narrows_host::changing`]), and a record lists everything before it is created.
+//! and all flows share a class. [`clean`] removes the remains of a dead agent. Only one command at a time creates or
+//! removes objects ([`narrows_host::changing`]), and a record lists everything before it is created.
 
 #[cfg(feature = "bpf")]
 mod agent;

@@ -1,4 +1,4 @@
-//! A switch in `status` and in the log.
+//! How `status` and the log present a switch.
 
 use narrows_cc::{Nanos, Rate};
 use serde::Serialize;
@@ -42,7 +42,7 @@ impl QueueMean {
         Self { at, ..Self::default() }
     }
 
-    /// Adds a backlog in bytes, which counts since the last reading.
+    /// Adds a backlog in bytes, which counts for the time since the last reading.
     pub(super) fn add(&mut self, at: Nanos, backlog: u64) {
         let elapsed = (at - self.at).as_secs_f64();
         self.at = at;
@@ -74,7 +74,8 @@ pub(super) struct Report {
     pub(super) late_most_ms: f64,
     pub(super) queue_mean_ms: f64,
     pub(super) queue_most_ms: f64,
-    /// Flows without room in the router's table; `counters.refused` has those without room in the kernel's.
+    /// Flows for which the router's table had no space; `counters.refused` counts those for which the kernel's had
+    /// none.
     pub(super) flows_refused: u64,
     pub(super) control_refused: u64,
     pub(super) counters: Counters,

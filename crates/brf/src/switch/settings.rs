@@ -21,8 +21,8 @@ pub enum Role {
     Acks,
     /// Data leaves through it into the bottleneck, and acknowledgements arrive.
     Bottleneck,
-    /// Acknowledgements leave through it to the senders, and get their rates only there. A user-space switch, such as
-    /// Open vSwitch's user-space datapath, takes arriving packets before programs change them.
+    /// Acknowledgements leave through it to the senders, and get their rates only at such ports. A user-space switch,
+    /// such as Open vSwitch's user-space datapath, receives packets before a program on the ingress could change them.
     Senders,
 }
 
@@ -117,7 +117,7 @@ impl Settings {
         self.ports.iter().any(|port| port.role == Role::Senders)
     }
 
-    /// Inputs of the router algorithm, with room for the 5-tuples of all flows.
+    /// Inputs of the router algorithm, with space for the 5-tuples of all flows.
     pub(super) fn setup(&self) -> RouterSetup {
         let none = FiveTuple { source: 0, destination: 0, source_port: 0, destination_port: 0, protocol: 0 };
         RouterSetup {

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::tc;
 
-/// Files of running switches. A restart removes them with everything that they describe.
+/// Folder for files of running switches. A restart of the machine removes them with everything that they describe.
 const FOLDER: &str = "/run/narrows/brf-switch";
 /// Attempts to lock a record while another command reads it.
 const LOOK: u32 = 50;
@@ -25,11 +25,11 @@ const LOOK: u32 = 50;
 pub(super) struct AttachedPort {
     pub(super) name: String,
     pub(super) index: i32,
-    /// The queue is ours.
+    /// Whether the switch creates the queue of this port.
     pub(super) bottleneck: bool,
     /// Side on which acknowledgements get their rates, if any.
     pub(super) acks: Option<tc::Side>,
-    /// The hook for programs is ours.
+    /// Whether the switch created the hook for programs.
     pub(super) hook: bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct State {
     file: File,
     path: PathBuf,
     pub(super) record: Record,
-    /// While the switch creates the objects that the record lists.
+    /// Keeps other commands out while the switch creates the objects that the record lists.
     changing: Option<Changing>,
 }
 
@@ -90,7 +90,7 @@ impl State {
         Ok(state)
     }
 
-    /// Lets other commands go on once everything is created.
+    /// Lets other commands continue; call it once everything is created.
     pub(super) fn complete(&mut self) {
         self.changing = None;
     }
@@ -121,7 +121,8 @@ impl Drop for State {
     }
 }
 
-/// Locks a record for the life of the process. A command that reads it holds the lock briefly.
+/// Locks a record for the life of the process. Repeats the attempt, because a command that checks the record locks it
+/// briefly.
 fn lock(file: &File) -> io::Result<()> {
     for _ in 0..LOOK {
         match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
@@ -136,7 +137,7 @@ fn lock(file: &File) -> io::Result<()> {
 fn undo(record: &Record) {
     let Ok(mut netlink) = Netlink::route() else { return };
     for port in &record.ports {
-        // Another interface may have the number by now.
+        // By now, another interface may have the number.
         if tc::interface(&port.name).is_ok_and(|(index, _)| index == port.index) {
             tc::detach(&mut netlink, port.index, port.hook);
             if port.bottleneck {
@@ -165,7 +166,8 @@ fn records() -> Vec<(PathBuf, Record)> {
         .collect()
 }
 
-/// Whether no switch holds a record. Several commands may check at once.
+/// Whether no running switch has locked a record. The lock here is shared, because several commands may check at the
+/// same time.
 fn is_abandoned(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok())
 }

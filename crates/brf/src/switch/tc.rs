@@ -22,7 +22,7 @@ const FILTER: u32 = 0x4252;
 const PRIORITY: u32 = 0x4252;
 /// Queue limit of a policed class in packets: HTB has no policer.
 const POLICED: u32 = 2;
-/// Bytes of an Ethernet header: HTB counts it, rates do not.
+/// Bytes of an Ethernet header: HTB counts it, the router's rates do not.
 const ETHERNET: u64 = 14;
 const MTU: u64 = 1500;
 
@@ -81,9 +81,10 @@ pub(super) fn word(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|own| own.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
-/// Number of an interface of this namespace, and whether its frames are Ethernet's.
+/// Number of an interface of this namespace, and whether it is an Ethernet device.
 pub(super) fn interface(name: &str) -> io::Result<(i32, bool)> {
-    // Sysfs may show another namespace: `ip netns exec` mounts one, setns does not. A socket has the right one.
+    // Sysfs may show another namespace: `ip netns exec` mounts the sysfs of its namespace, setns does not. A socket
+    // belongs to the right namespace.
     let socket = rustix::net::socket(rustix::net::AddressFamily::INET, rustix::net::SocketType::DGRAM, None)?;
     let index = rustix::net::netdevice::name_to_index(&socket, name)? as i32;
     let mut ethernet = false;
@@ -107,7 +108,7 @@ pub(super) fn has_hook(netlink: &mut Netlink, index: i32) -> io::Result<bool> {
     Ok(found)
 }
 
-/// Creates the hook for programs. Returns whether it is new: another process may have come first.
+/// Creates the hook for programs. Returns whether the hook is new: another process may have created it first.
 pub(super) fn create_hook(netlink: &mut Netlink, index: i32) -> io::Result<bool> {
     let hook = Request::new(NEW_QDISC, CREATE, &message(index, CLSACT_HANDLE, CLSACT, 0));
     match netlink.change(hook.attribute(TCA_KIND, b"clsact\0")) {
@@ -188,14 +189,14 @@ pub(super) struct Tree {
     applied: Vec<(u64, u64)>,
     /// Rate and ceiling that the router wants.
     pub(super) wanted: Vec<(Rate, Rate)>,
-    /// The latest counters by class, and those of the link.
+    /// The latest counters per class. `total`: those of the link.
     pub(super) stats: Vec<ClassStats>,
     pub(super) total: ClassStats,
     room: u32,
 }
 
 impl Tree {
-    /// The classes of `htb` on a link of this rate, with room for `room` packets in each that is not policed.
+    /// The classes of `htb` on a link of this rate, with a queue of `room` packets in each class that is not policed.
     pub(super) fn new(index: i32, htb: &Htb, link: Rate, room: u32) -> Self {
         let classes = htb.classes().to_vec();
         let leaf = |i: usize| !classes.iter().any(|class| class.parent == Some(i as u8));
@@ -267,7 +268,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Rate and ceiling on the link, with headers.
+    /// Rate and ceiling on the link, with Ethernet headers.
     fn rates(&self, class: usize) -> (u64, u64) {
         let (rate, ceil) = self.wanted[class];
         if self.classes[class].policed {
@@ -278,8 +279,8 @@ impl Tree {
             return (rate, rate);
         }
         let all = framed(self.link);
-        // A class without flows keeps 1 % for packets without a flow: other protocols, and the first packets of new
-        // flows.
+        // A class without flows keeps 1 % of the link for packets without a flow: other protocols, and the first
+        // packets of new flows.
         (framed(rate).clamp(all / 100, all), framed(ceil).clamp(all / 100, all))
     }
 
@@ -294,7 +295,7 @@ impl Tree {
     /// The request for a class.
     fn class(&self, id: u32, parent: u32, (rate, ceil): (u64, u64), priority: u32, flags: u16) -> Request {
         let quantum = (rate / 10).clamp(MTU, 200_000) as u32;
-        // A packet, and a millisecond at this rate: the kernel's timers are at most that late.
+        // A burst is a packet plus a millisecond at this rate: the kernel's timers are at most a millisecond late.
         let burst = |rate: u64| {
             let bytes = MTU + ETHERNET + framed(self.link).min(rate) / 1000;
             (bytes * 1_000_000_000 / rate.max(1) / TICK_NS).min(u64::from(u32::MAX)) as u32

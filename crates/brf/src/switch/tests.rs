@@ -1,4 +1,4 @@
-//! The switch in this machine's kernel. Without root or BPF the tests say so and pass.
+//! The switch in this machine's kernel. Without root or BPF the tests print the reason and pass.
 
 mod hosts;
 mod packets;

@@ -20,7 +20,7 @@ use super::wire::{LOCAL, PORT, REMOTE};
 
 /// A call that the script does not expect to block ends after this time, so that the script can fail.
 const GUARD: Duration = Duration::from_millis(100);
-/// Most bytes that one call moves.
+/// Maximum number of bytes that one call transfers.
 const MAX_BYTES: u64 = 1 << 28;
 
 /// Result of a call: a value, and the socket made by `accept`.
@@ -38,19 +38,19 @@ enum Operation {
 /// A call in a separate thread.
 #[derive(Debug)]
 struct Running {
-    /// The script may have closed it.
+    /// The socket of the call. The script may have closed it.
     socket: Socket,
     result: Arc<Mutex<Option<Done>>>,
     thread: JoinHandle<()>,
 }
 
 impl Running {
-    /// Its result, if it has returned.
+    /// The call's result, if the call has returned.
     fn result(&self) -> Option<Done> {
         self.result.lock().ok()?.take()
     }
 
-    /// Ends it.
+    /// Ends the call and its thread.
     fn end(self) {
         wake(&self.socket);
         let _ = self.thread.join();
@@ -73,11 +73,11 @@ pub(super) fn lacks(call: &Call) -> Option<String> {
 pub(super) struct Context<'a> {
     /// The scheme of new sockets.
     pub(super) scheme: &'a str,
-    /// The wall clock at the start.
+    /// Wall-clock time at the start of the script.
     pub(super) started: SystemTime,
     /// Tolerance for timestamps.
     pub(super) lateness: Duration,
-    /// Reads the unacknowledged bytes, and among them the unsent ones.
+    /// Reads the number of bytes in the send queue, and how many of them are unsent.
     pub(super) outstanding: &'a mut dyn FnMut() -> Result<(u32, u32), Problem>,
 }
 
@@ -94,7 +94,7 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// Without sockets yet.
+    /// The state of a script without sockets.
     ///
     /// # Errors
     /// If the system has no event descriptor.
@@ -104,7 +104,7 @@ impl Calls {
         Ok(Self { sockets, running, returned: Arc::new(returned), unchecked: Vec::new() })
     }
 
-    /// Readable when a call has returned.
+    /// A descriptor that is readable when a call has returned.
     pub(super) fn returned(&self) -> &OwnedFd {
         &self.returned
     }
@@ -130,7 +130,7 @@ impl Calls {
         }
     }
 
-    /// The outcome of a call that blocks.
+    /// The outcome of a call that runs in a thread; [`Outcome::Blocks`] until the call returns.
     pub(super) fn resume(&mut self, line: usize, call: &Call) -> Result<Outcome, Problem> {
         let Some(result) = self.running.get(&line).and_then(Running::result) else {
             return Ok(Outcome::Blocks);
@@ -139,7 +139,7 @@ impl Calls {
         self.finish(line, call, result)
     }
 
-    /// Starts a call that the script expects to block in a thread; `None`: it runs at once.
+    /// Starts a thread for a call that the script expects to block; `None` for other calls, which run in this thread.
     fn start(&self, line: usize, call: &Call, blocks: bool) -> Result<Option<Running>, Problem> {
         let Some(operation) = operation(call).filter(|_| blocks) else { return Ok(None) };
         let socket = self.socket(line, call)?.clone();
@@ -157,7 +157,7 @@ impl Calls {
         Ok(Some(Running { socket, result, thread }))
     }
 
-    /// Executes a call at once.
+    /// Executes a call in this thread.
     fn execute(&mut self, line: usize, call: &Call, context: Context<'_>) -> Result<Outcome, Problem> {
         if let Some(operation) = operation(call) {
             if let Operation::Receive { flags, .. } = operation
@@ -233,7 +233,7 @@ impl Calls {
         }
     }
 
-    /// The socket that a call names first.
+    /// The socket whose number is the call's first argument.
     fn socket(&self, line: usize, call: &Call) -> Result<&Socket, Problem> {
         let number = call.args.first().and_then(Value::int).unwrap_or(-1);
         let known = self.sockets.get(&number);
@@ -318,7 +318,7 @@ fn perform(socket: &OwnedFd, operation: Operation) -> Done {
     let done = match operation {
         Operation::Accept(flags) => net::accept_with(socket, flags).map(|socket| (0, Some(socket))),
         Operation::Connect => {
-            // The address of the script's host. A bound socket keeps its address.
+            // Binds the socket to the address of the script's host; fails for a bound socket, which keeps its address.
             let _ = net::bind(socket, &SocketAddrV4::new(LOCAL, 0));
             net::connect(socket, &SocketAddrV4::new(REMOTE, PORT)).map(|()| (0, None))
         }

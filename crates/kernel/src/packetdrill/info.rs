@@ -85,7 +85,7 @@ fn field(name: &str) -> Option<(usize, Width)> {
     FIELDS.iter().find(|(own, ..)| *own == name).map(|&(_, at, width)| (at, width))
 }
 
-/// The last report, which stays after the connection ends.
+/// The last report on the connection, kept after the connection ends.
 #[derive(Debug)]
 pub(super) struct Info {
     diagnostics: Netlink,
@@ -113,7 +113,7 @@ impl Info {
         Ok(alive)
     }
 
-    /// Reads the unacknowledged bytes, and among them the unsent ones.
+    /// Reads the number of bytes in the send queue, and how many of them are unsent.
     pub(super) fn outstanding(&mut self, line: usize, connection: &Mapping) -> Result<(u32, u32), Problem> {
         self.read(line, connection)?;
         let unsent = self.value("tcpi_notsent_bytes").unwrap_or(0.0);
@@ -146,7 +146,7 @@ fn value(info: &[u8], name: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Fields do not overlap, and one beyond the end of an older structure has no value.
+    /// Fields do not overlap, and a field beyond the end of an older kernel's structure has no value.
     #[test]
     fn fields_are_apart_and_end_with_the_structure() {
         let size = |width| match width {

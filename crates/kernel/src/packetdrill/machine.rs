@@ -7,7 +7,7 @@ use narrows_host::netlink::{DELETE_QDISC, NEW_QDISC, Netlink, REPLACE, Request, 
 use narrows_packetdrill::script::Problem;
 use narrows_packetdrill::shell::{assignments, number, program};
 
-/// Settings below `net.ipv4` that belong to a namespace and that scripts may change, as words.
+/// Settings below `net.ipv4` that belong to a namespace and that scripts may change.
 const SETTINGS: &str = "
     tcp_abort_on_overflow tcp_adv_win_scale tcp_app_win tcp_autocorking tcp_backlog_ack_defer tcp_base_mss
     tcp_challenge_ack_limit tcp_comp_sack_delay_ns tcp_comp_sack_nr tcp_comp_sack_slack_ns
@@ -23,17 +23,17 @@ const SETTINGS: &str = "
     tcp_timestamps tcp_tso_rtt_log tcp_tso_win_divisor tcp_tw_reuse tcp_tw_reuse_delay tcp_window_scaling
     tcp_wmem
 ";
-/// Settings that some kernel versions lack: there they are ignored.
+/// Settings that some kernel versions lack, where this code ignores them.
 const ABSENT: &[&str] = &["tcp_ecn_option", "tcp_ecn_option_beacon", "tcp_fack"];
 /// Metrics of routes (`RTAX_*`).
 const METRICS: &[(&str, u16)] =
     &[("mtu", 2), ("advmss", 8), ("initcwnd", RTAX_INITCWND), ("rto_min", 13), ("quickack", 15)];
-/// Queues without options but their limit.
+/// Queue disciplines whose only option is a limit.
 const FIFOS: &[&str] = &["pfifo", "bfifo"];
-/// Queues used without options.
+/// Queue disciplines accepted without options.
 const QUEUES: &[&str] = &["pfifo", "bfifo", "pfifo_fast", "fq", "fq_codel", "noqueue"];
 
-/// The default of Linux; machines have others.
+/// The default of Linux; a machine may be configured otherwise.
 const DEFAULT_SCHEME: &str = "cubic";
 
 /// A change made by a command.
@@ -43,7 +43,7 @@ enum Change {
     Setting { name: String, value: String },
     /// The queue of the device, and its limit.
     Queue { kind: String, limit: Option<u32> },
-    /// The default queue of devices.
+    /// Removal of the device's queue, which leaves the default one.
     NoQueue,
     /// Metrics of the route.
     Route(Vec<(u16, u32)>),
@@ -59,7 +59,7 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// For the device of this index.
+    /// The machine of the device with this index.
     pub(super) fn new(device: i32) -> io::Result<Self> {
         Ok(Self { netlink: Netlink::route()?, device, scheme: DEFAULT_SCHEME.to_owned() })
     }
@@ -67,7 +67,7 @@ impl Machine {
     /// Runs a command.
     ///
     /// # Errors
-    /// A command that is not known, or that this kernel refuses.
+    /// If the command is unknown, or this kernel refuses it.
     pub(super) fn run(&mut self, line: usize, words: &[String]) -> Result<(), Problem> {
         for change in changes(line, words)? {
             self.apply(&change).map_err(|error| {
@@ -91,7 +91,7 @@ impl Machine {
                 let mut text = kind.clone().into_bytes();
                 text.push(0);
                 let request = Request::new(NEW_QDISC, REPLACE, &root_queue(self.device)).attribute(TCA_KIND, &text);
-                // Like tc: without a limit, there are no options.
+                // Like tc, sends options only if there is a limit.
                 self.netlink.change(match limit {
                     Some(limit) => request.attribute(TCA_OPTIONS, &limit.to_ne_bytes()),
                     None => request,
@@ -99,7 +99,7 @@ impl Machine {
             }
             Change::NoQueue => {
                 match self.netlink.change(Request::new(DELETE_QDISC, 0, &root_queue(self.device))) {
-                    // Only the default queue was there.
+                    // The device had only its default queue.
                     Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::InvalidInput].contains(&error.kind()) => {
                         Ok(())
                     }
@@ -169,7 +169,7 @@ fn is_already(file: &str, value: &str) -> bool {
 fn setting(key: &str, value: &str) -> Result<Option<Change>, String> {
     let Some(name) = key.strip_prefix("net.ipv4.") else {
         return match (key, value) {
-            // The queue of our device, instead of the machine's default.
+            // Sets the queue of our device instead of the machine's default queue.
             ("net.core.default_qdisc", "fq") => Ok(Some(Change::Queue { kind: value.to_owned(), limit: None })),
             _ if key.starts_with("net.core.") => Ok(None),
             _ => Err("a setting of the whole machine, which no script may change".to_owned()),
@@ -183,7 +183,7 @@ fn setting(key: &str, value: &str) -> Result<Option<Change>, String> {
     Ok(Some(Change::Setting { name: name.to_owned(), value }))
 }
 
-/// The change that `tc qdisc` makes; `None` if it is another command.
+/// The change that `tc qdisc` makes; `None` for other commands.
 fn queue(words: &[String]) -> Option<Change> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let ["tc", "qdisc", verb, "dev", _, "root", rest @ ..] = &words[..] else { return None };
@@ -231,7 +231,7 @@ mod tests {
         })
     }
 
-    /// Commands that scripts use become changes of the namespace.
+    /// Commands that scripts use translate to changes of the namespace.
     #[test]
     fn machine_reads_commands_of_scripts() {
         let set = |name: &str, value: &str| Change::Setting { name: name.to_owned(), value: value.to_owned() };

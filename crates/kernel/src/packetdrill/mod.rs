@@ -2,12 +2,12 @@
 //! stack, in real time.
 //!
 //! A thread enters a new network namespace, whose only exit is a TUN device. It writes packets of the script to the
-//! device, and reads packets of the kernel from it (`wire` maps their numbers). System calls of the script run on
-//! sockets of the kernel (`calls`, `options`); blocking calls run in separate threads. `machine` applies the script's
-//! settings to the namespace; no shell runs, and nothing outside of the namespace changes.
+//! device, and reads packets of the kernel from it (`wire` maps their ports and sequence numbers). System calls of the
+//! script run on sockets of the kernel (`calls`, `options`); blocking calls run in separate threads. `machine` applies
+//! the script's settings to the namespace; no shell runs, and nothing outside of the namespace changes.
 //!
-//! The kernel's packets may be late by [`Settings::lateness`], or by an eighth of the time since the last event if that
-//! is more: timers of the kernel tick, and long ones fire late.
+//! The kernel's packets may be late by the larger of [`Settings::lateness`] and an eighth of the time since the last
+//! event: kernel timers have the resolution of a tick, and the longer a timer, the later it may fire.
 
 mod calls;
 mod info;
@@ -49,8 +49,8 @@ impl Default for Settings {
     }
 }
 
-/// Runs the script `text` on this machine's kernel. `files` reads the shell scripts that it names. The script fails as
-/// soon as `is_cancelled`, which is polled, returns true.
+/// Runs the script `text` on this machine's kernel. `files` reads the shell scripts that `text` names. The script fails
+/// as soon as `is_cancelled`, which is polled, returns true.
 ///
 /// # Errors
 /// Without rights, or if the kernel refuses the namespace or the device.
@@ -61,7 +61,7 @@ pub fn run(
     is_cancelled: &dyn Fn() -> bool,
 ) -> Result<Report, HostError> {
     narrows_host::namespace::available("--on kernel")?;
-    // This thread reads files, because the reader cannot leave it.
+    // This thread calls `files`, which cannot be sent to another thread.
     let (asked, names) = std::sync::mpsc::channel::<String>();
     let (reply, texts) = std::sync::mpsc::channel::<Option<String>>();
     let lateness = Nanos::from_nanos(settings.lateness.as_nanos() as u64);

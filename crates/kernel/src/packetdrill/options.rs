@@ -32,7 +32,7 @@ const STAMPS: &[(&str, u32)] = &[
 ];
 /// `SCM_TSTAMP_…`, by number.
 const KINDS: &[&str] = &["SCM_TSTAMP_SND", "SCM_TSTAMP_SCHED", "SCM_TSTAMP_ACK"];
-/// Room for ancillary data.
+/// Bytes reserved for ancillary data.
 const CONTROL: usize = 512;
 
 /// Whether an option cannot be used here.
@@ -44,7 +44,7 @@ fn of_nix(error: nix::errno::Errno) -> Errno {
     Errno::from_raw_os_error(error as i32)
 }
 
-/// `setsockopt`.
+/// Executes `setsockopt`.
 pub(super) fn set(socket: &Socket, line: usize, call: &Call) -> Result<Outcome, Problem> {
     let name = call.args.get(2).and_then(Value::word).unwrap_or("");
     let value = call.args.get(3).and_then(|list| list.items().first().or(Some(list)));
@@ -104,7 +104,7 @@ fn discovery(name: &str) -> Option<sockopt::Ipv4PathMtuDiscovery> {
     })
 }
 
-/// The bits of the flags of `SO_TIMESTAMPING`.
+/// Bit mask of the flags of `SO_TIMESTAMPING`; `None` if one is unknown.
 fn bits(flags: &[String]) -> Option<u32> {
     let bit = |flag: &String| {
         let name = flag.strip_prefix("SOF_TIMESTAMPING_")?;
@@ -113,7 +113,7 @@ fn bits(flags: &[String]) -> Option<u32> {
     flags.iter().map(bit).try_fold(0, |all, bit| Some(all | bit?))
 }
 
-/// `getsockopt`, compared with the script if the number is known.
+/// Executes `getsockopt` and compares the value with the script's; options that are not listed here stay unchecked.
 pub(super) fn compare(socket: &Socket, line: usize, call: &Call) -> Result<Outcome, Problem> {
     let name = call.args.get(2).and_then(Value::word).unwrap_or("");
     let seen = match name {
@@ -134,7 +134,7 @@ pub(super) fn compare(socket: &Socket, line: usize, call: &Call) -> Result<Outco
     }
 }
 
-/// Reads a timestamp from the error queue and compares it with the time since `started`, within `lateness`.
+/// Reads a timestamp from the error queue and compares its time since `started` with the script's, within `lateness`.
 pub(super) fn read_stamp(
     socket: &Socket,
     line: usize,

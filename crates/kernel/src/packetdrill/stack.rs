@@ -39,15 +39,15 @@ pub(super) struct Kernel {
     machine: Machine,
     info: Info,
     clock: Option<Clock>,
-    /// The wall clock at the start.
+    /// Wall-clock time at the start of the script.
     started: SystemTime,
     lateness: Nanos,
     mapping: Mapping,
-    /// A packet without SYN has arrived: the connection is past its opening.
+    /// The script has sent a packet without SYN: the connection is past its handshake.
     opened: bool,
     calls: Calls,
     sent: VecDeque<Sent>,
-    /// Whether the script shall end at once.
+    /// Whether the script shall end immediately.
     stopped: Arc<AtomicBool>,
     buffer: Vec<u8>,
 }
@@ -95,7 +95,7 @@ impl Kernel {
         *self.clock.insert(clock)
     }
 
-    /// Reads the packets that have left, and returns the time of the first.
+    /// Reads the packets that the kernel has sent, and returns the time of the first.
     fn collect(&mut self, line: usize) -> Result<Option<Nanos>, Problem> {
         let clock = self.clock();
         let mut first = None;
@@ -154,7 +154,7 @@ impl Stack for Kernel {
             if left.is_zero() {
                 return Ok(Waited::Passed);
             }
-            // A closed socket has no report later.
+            // Read now, because the kernel has no report on a closed socket.
             self.info.read(line, &self.mapping)?;
             let mut ready =
                 [PollFd::new(&self.device, PollFlags::IN), PollFd::new(self.calls.returned(), PollFlags::IN)];

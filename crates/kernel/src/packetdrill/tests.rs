@@ -1,4 +1,4 @@
-//! On this machine's kernel. Without root the tests say so and pass.
+//! Scripts on this machine's kernel. Without root the tests print the reason and pass.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ use super::{Settings, run};
 /// A script on the kernel; `None` without root.
 fn on_kernel(text: &str) -> Option<Report> {
     let _alone = alone();
-    // Tests run beside others.
+    // Generous, because other tests run at the same time.
     let settings = Settings { lateness: std::time::Duration::from_millis(40) };
     match run(text, &|_| None, &settings, &|| false) {
         Ok(report) => Some(report),
@@ -28,10 +28,10 @@ fn own(name: &str) -> String {
     std::fs::read_to_string(folder.join(name)).expect("a script")
 }
 
-/// Runs of a script at most.
+/// Maximum number of runs per script.
 const RUNS: usize = 4;
 
-/// Every own script passes on Linux, or names what this kernel lacks.
+/// Every script of this project passes on Linux, or is skipped with the reason.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_own_scripts_pass_on_the_kernel() {
@@ -46,7 +46,8 @@ fn long_own_scripts_pass_on_the_kernel() {
     let mut skips = 0;
     for name in names {
         let Some(mut report) = on_kernel(&own(&name)) else { return };
-        // A busy machine may inject a packet after a timer of the kernel: real differences remain in every run.
+        // A busy machine may inject a packet after a timer of the kernel has fired, so failures are retried: real
+        // differences remain in every run.
         for _ in 1..RUNS {
             if report.verdict != Verdict::Fail {
                 break;
@@ -96,7 +97,7 @@ fn cancelled_scripts_end_at_once() {
     }
 }
 
-/// A connection that the kernel opens, and calls that block until a packet arrives.
+/// The kernel opens a connection, and calls block until a packet arrives.
 #[test]
 fn kernel_connects_and_blocks() {
     let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
@@ -113,7 +114,7 @@ fn kernel_connects_and_blocks() {
     assert_eq!(report.verdict, Verdict::Pass, "{:?}: {}", report.line, report.reason);
 }
 
-/// A script that expects another packet fails at its line, and one with a command that only a shell has is skipped.
+/// A script fails at the line of a packet that differs, and a script with a command that needs a shell is skipped.
 #[test]
 fn kernel_scripts_fail_and_skip_with_reasons() {
     let text = own("fast-retransmit-sack.pkt");

@@ -1,4 +1,4 @@
-//! Segments of a script ↔ packets of the kernel.
+//! Maps segments of a script to packets for the kernel, and packets of the kernel to segments.
 
 use std::net::Ipv4Addr;
 
@@ -12,7 +12,7 @@ pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
 pub(super) const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// Port that the kernel listens on, and port of the peer that it connects to.
 pub(super) const PORT: u16 = 8080;
-/// Number of the peer's SYN. Numbers wrap within a long script.
+/// Sequence number of the peer's SYN, so large that numbers wrap within a long script.
 const REMOTE_ORIGIN: u32 = 0xfff0_0000;
 
 const IP_HEADER: usize = 20;
@@ -28,20 +28,20 @@ const ACK: u8 = 16;
 const ECE: u8 = 64;
 const CWR: u8 = 128;
 
-/// Ports and numbers of the connection.
+/// Ports of the connection, and the kernel's initial sequence number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Mapping {
     /// Port of the kernel.
     pub(super) local: u16,
     /// Port of the peer.
     pub(super) remote: u16,
-    /// Number of the kernel's SYN, zero before.
+    /// Sequence number of the kernel's SYN; zero before the SYN.
     pub(super) origin: u32,
 }
 
 impl Mapping {
-    /// Whether a packet of the kernel begins a new connection: a SYN of other ports does. `None`: it belongs to no
-    /// connection of the script.
+    /// Whether a packet of the kernel begins a new connection, as a SYN with other ports does. `None` if the packet
+    /// belongs to no connection of the script.
     pub(super) fn adopt(&mut self, packet: &real::Segment<'_>) -> Option<bool> {
         if packet.ports == (self.local, self.remote) {
             return Some(false);
@@ -51,7 +51,7 @@ impl Mapping {
         Some(true)
     }
 
-    /// The packet for a segment of the script. Its echoed timestamp is the kernel's already.
+    /// The packet for a segment of the script. The segment's echoed timestamp is already the kernel's.
     pub(super) fn packet(&self, segment: &Segment) -> Vec<u8> {
         let local = |number: u64| (number as u32).wrapping_add(self.origin);
         let options = segment.options.as_ref().map(|options| written(options, &local)).unwrap_or_default();
@@ -81,7 +81,7 @@ impl Mapping {
         out
     }
 
-    /// The segment of the script for a packet of the kernel. A SYN fixes the numbers.
+    /// The segment of the script for a packet of the kernel. A SYN sets the initial sequence number.
     pub(super) fn segment(&mut self, packet: &real::Segment<'_>) -> Segment {
         let flags = flags(packet.bits);
         if flags.syn {
@@ -106,7 +106,7 @@ impl Mapping {
     }
 }
 
-/// Options as bytes, to a multiple of four.
+/// Options as bytes, padded to a multiple of four.
 fn written(options: &Options, local: &dyn Fn(u64) -> u32) -> Vec<u8> {
     let mut out = Vec::new();
     if let Some(mss) = options.mss {
@@ -159,7 +159,7 @@ fn sum(bytes: &[u8]) -> u64 {
     bytes.chunks(2).map(word).sum()
 }
 
-/// The pseudo header of a segment of this length.
+/// Sum of the pseudo header's words for a segment of this length.
 fn sum_of_addresses(length: usize) -> u64 {
     sum(&REMOTE.octets()) + sum(&LOCAL.octets()) + u64::from(TCP) + length as u64
 }
@@ -193,8 +193,8 @@ mod tests {
         }
     }
 
-    /// Numbers of the script count from the SYNs of both ends, also beyond the wrap; SACK blocks count from the
-    /// kernel's.
+    /// Sequence numbers of the script are relative to the SYN of their sender, also beyond the wrap; SACK blocks of the
+    /// peer are relative to the kernel's SYN.
     #[test]
     fn packet_numbers_count_from_both_syns() {
         let mapping = Mapping { local: 8080, remote: 40_000, origin: u32::MAX - 1 };
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(flags(read.bits), segment().flags);
     }
 
-    /// Both checksums of a packet of odd length are right: the sums with them have no bit unset.
+    /// Both checksums of a packet of odd length are correct: the sums that include them are all ones.
     #[test]
     fn packet_has_correct_checksums() {
         let bytes = Mapping::default().packet(&segment());
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(folded(tcp), 0xffff);
     }
 
-    /// A SYN-ACK fixes the kernel's number, and its options are read.
+    /// A SYN-ACK sets the kernel's initial sequence number, and its options are read.
     #[test]
     fn segment_syn_fixes_numbers_and_shows_options() {
         let syn = Segment {
@@ -232,7 +232,7 @@ mod tests {
             }),
             ..segment()
         };
-        // The peer's packet serves as one of the kernel.
+        // A packet of the peer stands in for a packet of the kernel.
         let bytes = Mapping { origin: 5, ..Mapping::default() }.packet(&syn);
         let mut mapping = Mapping::default();
         let seen = mapping.segment(&real::Segment::read(&bytes).expect("a segment"));

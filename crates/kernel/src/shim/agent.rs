@@ -26,7 +26,7 @@ use crate::options::Options;
 
 /// Longest wait between checks for the end.
 const TICK: Duration = Duration::from_millis(20);
-/// Records of a batch, at most: decisions must not wait for the end of a flood.
+/// Maximum number of records per batch: decisions must not wait for the end of a flood of records.
 const BATCH: usize = 4096;
 /// Priority among real-time threads: below the emulator's.
 const PRIORITY: u8 = 45;
@@ -49,7 +49,7 @@ struct Own {
     flow: Flow,
     socket: Handle,
     events: u64,
-    /// Its last record has no answer yet.
+    /// The flow's last record has no answer yet.
     waiting: bool,
 }
 
@@ -144,7 +144,7 @@ impl Drop for Shim {
 
 impl Agent {
     fn run(mut self) -> Result<result::Shim, HostError> {
-        // Without the right it runs at normal priority; the delay in the result shows it.
+        // Without the right, the agent runs at normal priority; the decision delay in the result shows the effect.
         let mut budget = Budget::begin(PRIORITY);
         let batch = RefCell::new(Vec::<Record>::new());
         let Self { program, flows, over, until_ns, tape, delays, batches } = &mut self;
@@ -166,7 +166,7 @@ impl Agent {
             budget.look();
             match ring.poll(TICK) {
                 Err(error) if error.kind() == libbpf_rs::ErrorKind::Interrupted => continue,
-                // The batch is full; the other records wait for the next one.
+                // The batch is full; the other records wait for the next batch.
                 Err(error) if error.kind() == libbpf_rs::ErrorKind::WouldBlock => {}
                 done => done.map_err(|error| failed("read the ring buffer of the BPF shim", &error))?,
             }
@@ -229,17 +229,17 @@ impl Agent {
     }
 }
 
-/// Makes the kernel try to send, for which it reads the decision: an uncorked socket sends waiting data.
+/// Makes the kernel try to send, so that it reads the decision: a socket sends waiting data when its cork is removed.
 fn push(socket: &Handle) {
     if let Ok(socket) = socket.lock()
         && let Some(socket) = socket.as_ref()
     {
-        // A socket that has ended has nothing to send.
+        // Errors do not matter: a socket that has ended has nothing to send.
         let _ = sockopt::set_tcp_cork(socket, false);
     }
 }
 
-/// The flow with this port. Ports rise from flow to flow.
+/// The flow with this port, and its index. Flows are sorted by port.
 fn find(flows: &mut [Own], port: u32) -> Option<(usize, &mut Own)> {
     let place = flows.binary_search_by_key(&port, |own| own.port.into()).ok()?;
     flows.get_mut(place).map(|own| (place, own))

@@ -1,8 +1,8 @@
 //! A scheme of the registry on a connection of the kernel: turns the shim's records into the driver's calls.
 //!
-//! The kernel keeps the state of each packet at its departure, and reports that of the newest packet delivered. The
-//! rest follows from earlier records: the packets lost and in flight at that departure. The kernel does not name lost
-//! packets: they get the state of the newest packet delivered, which left soon after them.
+//! The kernel stores the state of the connection at each packet's departure, and reports the state of the newest packet
+//! delivered. The numbers of packets lost and in flight at that departure follow from earlier records. The kernel does
+//! not identify lost packets: they get the state of the newest packet delivered, which was sent soon after them.
 
 use std::collections::VecDeque;
 
@@ -30,7 +30,7 @@ pub struct FlowSettings {
     pub scheme: &'static Entry,
     /// Its parameters.
     pub params: Params,
-    /// Seed of the run, and the flow's number: they give the scheme's random stream.
+    /// Seed of the run. With `number`, it selects the scheme's random stream.
     pub seed: u64,
     /// Number of the flow.
     pub number: u64,
@@ -40,7 +40,7 @@ pub struct FlowSettings {
     pub initial_window: u32,
     /// The kernel uses selective acknowledgements.
     pub sack: bool,
-    /// Every mark is reported.
+    /// The receiver reports every ECN mark.
     pub precise_marks: bool,
     /// Rule for cwnd after an idle time.
     pub idle: IdleRule,
@@ -81,10 +81,10 @@ pub struct Flow {
     driver: Driver,
     last: Record,
     now: Nanos,
-    /// Packets so far.
+    /// Packets delivered and lost so far.
     delivered: u64,
     lost: u64,
-    /// Data acknowledged cumulatively.
+    /// Bytes acknowledged cumulatively.
     acknowledged: u64,
     past: VecDeque<Past>,
     newest: SentState,
@@ -94,7 +94,7 @@ pub struct Flow {
 }
 
 impl Flow {
-    /// A scheme before its connection.
+    /// A scheme before its connection opens.
     pub fn new(settings: FlowSettings) -> Self {
         let scheme = settings.scheme.build(
             &Setup::new(
@@ -145,12 +145,12 @@ impl Flow {
             cwnd: packets(control.cwnd, mss).max(1),
             ssthresh: packets(self.driver.ssthresh(), mss).max(2),
             reduction: self.episode.window().map(|_| Allowance { packets: self.allowance, out: self.last.prr_out }),
-            // Linux sends at least two segments at once (`tcp_min_tso_segs`).
+            // Linux sends bursts of at least two segments (`tcp_min_tso_segs`).
             burst: packets(control.burst, mss).clamp(1, 2),
         }
     }
 
-    /// Whether the decision allows more than the kernel's answer to the last event. Retransmissions wait for
+    /// Whether the decision allows more packets than the kernel allowed after the last event. Retransmissions wait for
     /// acknowledgements anyway, and precede new data.
     pub fn allows_more(&self) -> bool {
         let (record, decision) = (&self.last, self.decision());
@@ -225,7 +225,7 @@ impl Flow {
         self.episode.on_sent(units(record.prr_out.saturating_sub(self.last.prr_out)));
     }
 
-    /// The state of the newest packet that the record delivers.
+    /// The state at the departure of the newest packet that the record delivers.
     fn sent_state(&mut self, record: &Record) -> SentState {
         let us = |micros: u64| Nanos::from_nanos((micros * 1_000).saturating_sub(self.settings.origin_ns));
         let since = u64::from(record.delivered.wrapping_sub(record.prior_delivered));
@@ -264,7 +264,7 @@ impl Flow {
         let advanced = u64::from(record.snd_una.wrapping_sub(self.last.snd_una));
         self.acknowledged += advanced;
         self.reduce(record, newly, advanced > 0 && lost == 0);
-        // The kernel observes the use of cwnd by the same rule: its observation replaces ours.
+        // The kernel determines by the same rule whether cwnd limits the sender; its result replaces the driver's.
         let position = SendPosition { acknowledged: u64::MAX, next: 0 };
         let outstanding = self.bytes(record.max_packets_out);
         self.driver.note_usage(record.has(flag::CWND_LIMITED), outstanding, position);
@@ -317,7 +317,7 @@ impl Flow {
         }
     }
 
-    /// Follows the kernel through its states, except timeouts. `acked` was newly delivered.
+    /// Follows the kernel through its states, except timeouts. `acked`: data newly delivered.
     fn on_states(&mut self, record: &Record, acked: Bytes) {
         let mut undo = record.has(flag::UNDO);
         let mut states = record.states().peekable();
@@ -326,9 +326,9 @@ impl Flow {
                 CWR | RECOVERY => {
                     let phase = self.episode.phase();
                     let again = phase == Phase::Recovery && state == RECOVERY;
-                    // RFC 8257 section 3.5: a loss after the small reduction for a mark gets a full one.
+                    // RFC 8257 section 3.5: a loss after the smaller reduction for a mark causes a full reduction.
                     if phase == Phase::Open || (again && self.settings.precise_marks) {
-                        // A loss that the tail-loss probe repaired: the reduction ends at once.
+                        // The tail-loss probe repaired the loss: the kernel has left the reduction again.
                         let repaired = state == CWR && states.peek().is_some();
                         let marked = state == CWR && !repaired;
                         let cause = if marked { CongestionCause::Ecn } else { CongestionCause::Loss };
@@ -344,7 +344,7 @@ impl Flow {
         }
     }
 
-    /// Linux: schemes reduce from cwnd.
+    /// On Linux, schemes reduce from cwnd.
     fn flight(&self, record: &Record) -> Flight {
         Flight::of_cwnd(&self.driver, self.settings.mss, self.bytes(record.in_flight()))
     }
@@ -388,19 +388,19 @@ impl Flow {
         }
     }
 
-    /// Timeouts of the record, after all else.
+    /// Reports the record's timeouts to the driver, after everything else in the record.
     fn on_timeouts(&mut self, record: &Record) {
         if !record.states().any(|state| state == LOSS) {
             return;
         }
         let flight = self.flight(record);
-        // Linux `tcp_enter_loss`: a recovery of the same data has reduced already.
+        // Linux `tcp_enter_loss`: a recovery of the same data has already reduced cwnd.
         let reduced = u32::from(!record.has(flag::LOSS_EVENT) && record.retransmits == 0);
         self.episode.time_out(&mut self.driver, self.now, flight, record.retransmits + 1 + reduced);
     }
 }
 
-/// An amount in packets.
+/// A number of packets as `Bytes`, for arithmetic in packets.
 fn units(packets: u32) -> Bytes {
     Bytes::new(packets.into())
 }

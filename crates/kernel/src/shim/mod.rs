@@ -8,12 +8,12 @@
 //!                  ^                                          │
 //!                  └── cwnd, pacing rate, ssthresh <── map <── decision
 //! ```
-//! A decision takes effect when the connection next tries to send, or at its next event. If it allows more than the
-//! kernel did after the event, this process makes the connection try. Where lateness would matter, the program sends
-//! nothing until a decision accounts for the event: see the head of `shim.bpf.c`.
+//! A decision takes effect when the connection next tries to send, or at its next event. If the decision allows more
+//! than the kernel did after the event, this process makes the connection try to send. Where lateness would matter, the
+//! program sends nothing until a decision accounts for the event: see the head of `shim.bpf.c`.
 //!
 //! * A decision comes tens of microseconds after its event. Retransmissions wait for the next acknowledgement.
-//! * The kernel's own rate reduction does not run beside `cong_control`: `flow` uses that of `narrows-tcp`.
+//! * With `cong_control`, the kernel's proportional rate reduction does not run: `flow` uses that of `narrows-tcp`.
 //! * Counters, delays and batches are in the result (`host.shim`).
 //! * A [`Tape`] holds records and decisions; [`Tape::replay`] runs the schemes on it again, without the kernel.
 //!
@@ -43,12 +43,12 @@ pub(crate) fn missing() -> Option<&'static str> {
             "this build has no BPF shim to run ours on it (apt install clang libelf-dev zlib1g-dev, then `make setup`)",
         );
     }
-    // The kernel describes here the types that programs name.
+    // In this file, the kernel describes the types that programs use.
     (!std::path::Path::new("/sys/kernel/btf/vmlinux").exists())
         .then_some("it has no type information for the BPF shim that runs ours (CONFIG_DEBUG_INFO_BTF)")
 }
 
-/// Without BPF: plans that need the shim were refused.
+/// The shim in builds without BPF, which refuse plans that need it.
 #[cfg(not(feature = "bpf"))]
 #[derive(Debug)]
 pub(crate) enum Shim {}

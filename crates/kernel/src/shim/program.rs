@@ -10,13 +10,13 @@ use narrows_programs::{SHIM, pinned};
 
 use super::record::Decision;
 
-/// Counters of the kernel per flow: calls, decisions applied, fallbacks, records dropped.
+/// Number of counters per flow in the kernel: calls, decisions applied, fallbacks, records dropped.
 const COUNTERS: usize = 4;
 
 /// The program in the kernel; dropping it removes it.
 #[derive(Debug)]
 pub(super) struct Program {
-    /// First: it must go before the maps.
+    /// The first field, so that it is dropped before the maps.
     _link: Link,
     object: Object,
 }
@@ -31,7 +31,7 @@ pub(super) struct Counters {
 }
 
 impl Program {
-    /// Loads the program for this many flows, and registers it. Returns its name too.
+    /// Loads the program for this many flows, and registers it. Also returns its name.
     pub(super) fn load(flows: usize) -> Result<(Self, String), HostError> {
         let name = unique();
         let program = loading("the BPF shim", || Self::attach(flows as u32, &name))?;

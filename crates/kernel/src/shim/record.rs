@@ -1,4 +1,4 @@
-//! The shim's records and their answers, in the layout of `bpf/shim.bpf.c`.
+//! The shim's records and their answers, in the layout of `bpf/protocol.h`.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 
@@ -12,12 +12,12 @@ macro_rules! record {
         }
 
         impl Record {
-            /// Fields in order.
+            /// Names of the fields, in order.
             pub const FIELDS: &[&'static str] = &[$(stringify!($long),)+ $(stringify!($word),)+];
             /// Bytes that the kernel writes.
             pub const SIZE: usize = [$(stringify!($long)),+].len() * 8 + [$(stringify!($word)),+].len() * 4;
 
-            /// The record in the kernel's bytes; `None` if their number differs.
+            /// Reads a record from the kernel's bytes; `None` if their number is not [`Record::SIZE`].
             pub fn read(bytes: &[u8]) -> Option<Self> {
                 if bytes.len() != Self::SIZE {
                     return None;
@@ -34,7 +34,7 @@ macro_rules! record {
                 vec![$(self.$long,)+ $(u64::from(self.$word),)+]
             }
 
-            /// The record with these values; `None` if one does not fit or their number differs.
+            /// The record with these values; `None` if a value does not fit, or the number of values differs.
             pub fn of_values(values: &[u64]) -> Option<Self> {
                 let mut values = values.iter().copied();
                 $(let $long = values.next()?;)+
@@ -51,13 +51,13 @@ record! {
     pub struct Record {
         /// Number of the record in its flow, from 1.
         sequence: u64,
-        /// The decision in force after the event: the record that it accounts for, 0 before the first.
+        /// The last record that the decision in force after the event accounts for; 0 before the first decision.
         applied: u64,
         /// `CLOCK_MONOTONIC` when the record was made.
         time_ns: u64,
         /// The kernel's time of the event (`tcp_mstamp`).
         mstamp_us: u64,
-        /// The newest delivery before the newest packet delivered was sent.
+        /// Time of the last delivery before the newest packet delivered was sent.
         prior_mstamp_us: u64,
         /// Departure of the newest packet delivered.
         first_tx_us: u64,
@@ -65,14 +65,15 @@ record! {
         bytes_sent: u64,
         /// Payload retransmitted.
         bytes_retrans: u64,
-        /// In force, bytes per second.
+        /// Pacing rate in force, in bytes per second.
         pacing_rate: u64,
         ;
         /// Local port.
         port: u32,
         /// A [`Kind`].
         kind: u32,
-        /// States entered since the record before, plus one, four bits each, the last one lowest.
+        /// States entered since the previous record. Each takes four bits and is stored plus one; the last one is in
+        /// the lowest bits.
         transitions: u32,
         /// [`flag`]s.
         flags: u32,
@@ -86,7 +87,7 @@ record! {
         prior_delivered: u32,
         /// Delivered over the interval.
         sample_delivered: u32,
-        /// The longer of the two below; all ones if there is no sample.
+        /// The longer of the two phases below; all ones if there is no sample.
         interval_us: u32,
         /// Send phase of the sample.
         snd_interval_us: u32,
@@ -104,7 +105,7 @@ record! {
         lost: u32,
         /// Sent and not acknowledged.
         packets_out: u32,
-        /// Reported selectively.
+        /// Acknowledged selectively.
         sacked_out: u32,
         /// Lost and not acknowledged.
         lost_out: u32,
@@ -116,7 +117,7 @@ record! {
         ssthresh: u32,
         /// Eight times the smoothed RTT.
         srtt_us: u32,
-        /// Its variation as the timeout uses it.
+        /// RTT variation, as the retransmission timeout uses it.
         rttvar_us: u32,
         /// Minimum RTT; all ones if there is none.
         min_rtt_us: u32,
@@ -128,13 +129,13 @@ record! {
         snd_nxt: u32,
         /// Sent in the reduction.
         prr_out: u32,
-        /// The most packets outstanding in the window last observed.
+        /// The most packets outstanding in the last observed window.
         max_packets_out: u32,
         /// Delivery count up to which samples are application-limited; 0 if they are not.
         app_limited: u32,
         /// Timeouts in a row before this one.
         retransmits: u32,
-        /// Packets by which the path reorders, from 3.
+        /// Reordering degree of the path in packets, at least 3.
         reordering: u32,
     }
 }
@@ -145,11 +146,11 @@ pub mod flag {
     pub const UNDO: u32 = 1;
     /// The timeout calls for a reduction.
     pub const LOSS_EVENT: u32 = 2;
-    /// cwnd limited the sender in the window last observed.
+    /// cwnd limited the sender in the last observed window.
     pub const CWND_LIMITED: u32 = 4;
     /// The sample is application-limited.
     pub const APP_LIMITED: u32 = 8;
-    /// The newest packet delivered was sent twice.
+    /// The newest packet delivered was retransmitted.
     pub const RETRANSMITTED: u32 = 16;
     /// The receiver may have delayed the acknowledgement.
     pub const ACK_DELAYED: u32 = 32;
@@ -213,9 +214,9 @@ pub struct Decision {
     pub cwnd: u32,
     /// Packets.
     pub ssthresh: u32,
-    /// In a proportional rate reduction.
+    /// Packets allowed by a proportional rate reduction in progress.
     pub reduction: Option<Allowance>,
-    /// Least packets sent at once.
+    /// Minimum burst in packets.
     pub burst: u32,
 }
 
@@ -279,7 +280,7 @@ pub(super) fn packets(bytes: Bytes, mss: Bytes) -> u32 {
     u32::try_from(bytes.as_u64() / mss.as_u64()).unwrap_or(u32::MAX).min(u32::MAX >> 1)
 }
 
-/// A pacing rate in the map's form; rates that Linux cannot represent do not pace.
+/// A pacing rate as the map stores it; `None`, without pacing, for rates that Linux cannot represent.
 pub(super) fn paced(rate: Option<Rate>) -> Option<u64> {
     rate.map(Rate::as_bytes_per_sec).filter(|rate| *rate < u64::MAX)
 }

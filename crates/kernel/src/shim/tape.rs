@@ -1,7 +1,7 @@
 //! Event tapes: the shim's reports in a run, and our schemes' decisions.
 //!
 //! A tape is text up to an empty line, then entries. The first line is `narrows tape 1`; the number is the version of
-//! the format. `seed` and `origin_ns` are those of the run, `fields` names the values of a record in order. There is a
+//! the format. `seed` and `origin_ns` are those of the run; `fields` names the values of a record in order. There is a
 //! line per flow: `flow`, port, scheme with its parameters (`bbr:cwnd_gain=3`), number, bytes of a segment, packets of
 //! the initial window, then 0 or 1 for selective acknowledgements and for precise marks, and the rule after idle time.
 //!
@@ -13,10 +13,11 @@
 //! flow 10000 bbr 0 1448 10 1 0 linux
 //!
 //! ```
-//! An entry is the flow's index among these lines (one byte, or more: see below), a bit set of eight bytes, and a
-//! number per set bit. Bit `n`: value `n` differs from the flow's previous entry, by this number, modulo 2^64, zigzag,
-//! in groups of seven bits, the lowest first (as in Protocol Buffers). The values are those of the record
-//! ([`Record::values`]), then those of the decision ([`Decision::values`]). Before the first entry all are zero.
+//! An entry is the flow's index among these lines, a bit set of eight bytes, and a number per set bit. Bit `n` is set
+//! if value `n` differs from its value in the flow's previous entry; the number is the difference modulo 2^64, in
+//! zigzag form. The index and the numbers are written in groups of seven bits, the lowest first (as in Protocol
+//! Buffers). The values are those of the record ([`Record::values`]), then those of the decision
+//! ([`Decision::values`]). Before the first entry all are zero.
 
 use std::io::{self, Write};
 
@@ -39,10 +40,10 @@ pub enum TapeError {
     /// It ends within an entry, or an entry has impossible values.
     #[error("entry {0} is damaged")]
     Entry(usize),
-    /// The scheme decides otherwise.
+    /// The scheme's decision differs from the recorded one.
     #[error("entry {entry}: the tape has {recorded:?}, the scheme decides {replayed:?}")]
     Differs {
-        /// Place of the entry.
+        /// Index of the entry.
         entry: usize,
         /// The decision in the run.
         recorded: Decision,
@@ -54,7 +55,7 @@ pub enum TapeError {
 /// A recorded event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TapeEntry {
-    /// Place of the flow in [`Tape::flows`].
+    /// Index of the flow in [`Tape::flows`].
     pub flow: usize,
     /// The kernel's report.
     pub record: Record,
@@ -146,7 +147,7 @@ impl Tape {
     /// Reads a tape.
     ///
     /// # Errors
-    /// If it is not one, has fields or schemes that this build does not know, or is damaged.
+    /// If `bytes` is no tape, has fields or schemes that this build does not know, or is damaged.
     pub fn read(bytes: &[u8]) -> Result<Self, TapeError> {
         let format = |what: &str| TapeError::Format(what.to_owned());
         let end = bytes.windows(2).position(|two| two == b"\n\n").ok_or_else(|| format("it has no head"))?;
@@ -172,7 +173,7 @@ impl Tape {
         Ok(Self { flows, entries })
     }
 
-    /// Runs the schemes on the tape.
+    /// Runs the schemes on the tape and compares their decisions with the recorded ones.
     ///
     /// # Errors
     /// The first decision that differs from the recorded one.

@@ -27,7 +27,7 @@ fn of(scheme: &str) -> FlowSettings {
     }
 }
 
-/// A connection with an RTT of 10 ms, established, with `sent` packets out.
+/// The record of an established connection with an RTT of 10 ms and `sent` packets outstanding.
 fn established(sent: u32) -> Record {
     Record {
         sequence: 1,
@@ -45,7 +45,7 @@ fn established(sent: u32) -> Record {
     }
 }
 
-/// The acknowledgement of the next `acked` packets after `before`; as many leave.
+/// The record of the next acknowledgement after `before`: it delivers `acked` packets, and as many are sent.
 fn ack(before: &Record, acked: u32) -> Record {
     let sent_at = before.mstamp_us;
     let delivered = before.delivered + acked;
@@ -81,7 +81,7 @@ fn record_survives_its_codecs() {
     assert_eq!(record.values(), values);
     let mut bytes = Vec::new();
     for (place, value) in values.iter().enumerate() {
-        // Nine long fields, then short ones: `struct record` in bpf/shim.bpf.c.
+        // Nine fields of 64 bits, then fields of 32 bits: `struct record` in bpf/protocol.h.
         if place < 9 {
             bytes.extend_from_slice(&value.to_ne_bytes());
         } else {
@@ -133,7 +133,7 @@ fn flow_recovery_reduces_and_undo_restores() {
     record = ack(&record, 10);
     flow.on_record(&record);
     assert_eq!(flow.decision().cwnd, 20);
-    // 20 out: 3 reported selectively, one lost.
+    // 20 packets outstanding: three are acknowledged selectively, one is lost.
     let lost = Record {
         sequence: 3,
         acked_sacked: 3,
@@ -149,7 +149,7 @@ fn flow_recovery_reduces_and_undo_restores() {
     flow.on_record(&lost);
     let decision = flow.decision();
     assert_eq!((decision.cwnd, decision.ssthresh), (10, 10));
-    // Half of what is delivered may leave: two of three packets, rounded up.
+    // PRR allows half of the packets delivered: two of three, rounded up.
     assert_eq!(decision.reduction, Some(Allowance { packets: 2, out: 0 }));
     let undone = Record {
         sequence: 4,
@@ -165,7 +165,7 @@ fn flow_recovery_reduces_and_undo_restores() {
     assert!(decision.cwnd >= 20 && decision.ssthresh > 20, "{decision:?}");
 }
 
-/// A timeout leaves one segment beside the data in flight.
+/// A timeout leaves a cwnd of one segment beyond the data in flight.
 #[test]
 fn flow_timeout_leaves_one_segment() {
     let mut flow = Flow::new(of("cubic"));
@@ -190,7 +190,7 @@ fn flow_timeout_leaves_one_segment() {
     assert_eq!(flow.phase(), Phase::Open);
 }
 
-/// The delivery rate is that of the kernel's sample: BBR paces by it.
+/// The delivery rate is that of the kernel's sample, and BBR paces by it.
 #[test]
 fn flow_takes_the_kernels_rate_sample() {
     let mut flow = Flow::new(of("bbr"));
@@ -200,7 +200,7 @@ fn flow_takes_the_kernels_rate_sample() {
         record = ack(&record, 10);
         flow.on_record(&record);
     }
-    // Ten packets of 1000 B per 10 ms, times at most the gain of 1.25.
+    // Ten packets of 1000 B per 10 ms are 1 MB/s; the gain is at most 1.25.
     let rate = flow.decision().pacing_rate.expect("paced") as f64;
     assert!((0.7e6..1.26e6).contains(&rate), "{rate}");
 }
@@ -231,7 +231,7 @@ fn tape_keeps_entries_and_settings() {
     assert!(matches!(Tape::read(&bytes[1..]), Err(TapeError::Format(_))));
 }
 
-/// On a tape of Linux 6.18 our schemes decide as they did then, and the kernel applied the decisions.
+/// On a tape of Linux 6.18 our schemes decide as they did in the recorded run, where the kernel applied the decisions.
 ///
 /// A scheme that changes on purpose needs a new tape: as root, NARROWS_TAPE=FILE with the test
 /// `tapes_of_this_kernel_replay`.
@@ -244,7 +244,7 @@ fn tape_of_a_kernel_replays() {
     let mut applied = [0, 0];
     for (flow, applied) in applied.iter_mut().enumerate() {
         let entries: Vec<&TapeEntry> = tape.entries.iter().filter(|entry| entry.flow == flow).collect();
-        // Decisions that do not account for the last change of state are not followed.
+        // The program does not follow decisions that do not account for the last change of state.
         let mut barrier = 0;
         for entry in &entries {
             let record = &entry.record;

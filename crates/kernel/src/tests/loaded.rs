@@ -1,4 +1,4 @@
-//! Programs of schemes in this machine's kernel. Without root or BPF the tests say so and pass.
+//! Programs of schemes in this machine's kernel. Without root or BPF the tests print the reason and pass.
 
 use narrows_host::testing::{alone, skipped};
 use narrows_programs::{PROGRAMS, Program, status};
@@ -6,7 +6,7 @@ use narrows_programs::{PROGRAMS, Program, status};
 use super::real::next_to_none;
 use crate::{Options, shim};
 
-/// A program in the kernel, while this lives.
+/// A program in the kernel; dropping this unloads it.
 struct Loaded(&'static Program);
 
 impl Drop for Loaded {
@@ -31,7 +31,8 @@ fn long_loaded_programs_carry_flows() {
     for program in PROGRAMS {
         program.load(&[(changed(program).to_owned(), "8".to_owned())]).unwrap();
         let loaded = Loaded(program);
-        // By the name of its scheme the kernel's own BBR would run, and a run with rates loads a program of its own.
+        // The scheme name `bbr` would select the kernel's own BBR, and a run with rates loads its own copy of the
+        // program.
         if program.scheme != "bbr" && !crate::rates::is_advised(program.entry()) {
             carries_a_flow(program);
         }
@@ -47,7 +48,7 @@ fn ends_when_cancelled() {
     assert!(rows[0].observed_s < 100.0, "{rows:?}");
 }
 
-/// A parameter whose value may be 8.
+/// A parameter of the program that accepts the value 8.
 fn changed(program: &Program) -> &'static str {
     let has = |name: &str| program.entry().info.params.iter().any(|own| own.name == name);
     let names = ["bw_window", "extra_acked_window", "window_gain"];
@@ -65,7 +66,7 @@ fn carries_a_flow(program: &Program) {
     eprintln!("{}: {} Mbit/s, {:?} ms, {own:?}", program.name, flow.goodput_mbit_s, flow.rtt_mean_ms);
     assert_eq!(result.host.expect("a real host").schemes, [program.name]);
     assert_eq!(own.parameters, [(changed(program).to_owned(), 8.0)]);
-    // Of 50 Mbit/s, and at least every second packet is acknowledged. The machine may be busy.
+    // The link has 50 Mbit/s, and receivers acknowledge at least every second packet. The machine may be busy.
     assert!(flow.throughput_mbit_s > 40.0 && flow.throughput_mbit_s < 50.1, "{flow:?}");
     assert!(own.opened >= 1 && own.acks > 2_000 && own.errors == 0, "{own:?}");
 }

@@ -1,4 +1,4 @@
-//! Flows that negotiate their rate, on this machine's kernel. Without root or BPF the tests say so and pass.
+//! Flows that negotiate their rate, on this machine's kernel. Without root or BPF the tests print the reason and pass.
 
 use narrows_host::testing::skipped;
 use narrows_scenario::result::RunResult;
@@ -20,8 +20,8 @@ fn network(rate: &str, more: &str, flows: &str) -> String {
 
 const FLOW: &str = "[[flows]]\nscheme = 'nodectl'\nrtt = '20ms'\n";
 
-/// The negotiated rate, all of 40 Mbit/s, is on the wire within 5 %, without a queue, and the program's counters show
-/// that it ran with a grant.
+/// The flow sends at the negotiated rate, the link's whole 40 Mbit/s, within 5 %, and the program's counters show that
+/// it ran with a grant.
 #[test]
 #[ignore = "real time: `make test`"]
 fn negotiated_rate_is_on_the_wire() {
@@ -49,7 +49,7 @@ fn long_second_flow_makes_the_node_adjust_the_first() {
     assert!(own.grants >= 3, "two answers and a reduction: {own:?}");
 }
 
-/// Without a node the flow goes on with CUBIC: no stall.
+/// Without a node the flow uses CUBIC and does not stall.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_flow_without_nodes_runs_on_cubic() {
@@ -61,7 +61,7 @@ fn long_flow_without_nodes_runs_on_cubic() {
     assert_eq!((own.grants, own.acks_granted), (0, 0));
 }
 
-/// Lost packets and messages cost neither a stall nor the rate.
+/// Losses of packets and messages neither stall a flow nor cost it its rate.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_lost_messages_do_not_stall_flows() {
@@ -72,7 +72,7 @@ fn long_lost_messages_do_not_stall_flows() {
     }
 }
 
-/// Two flows of one content and destination share one allocation: a transmission of one flow has as much as both.
+/// Two flows with the same content and destination share one allocation, as large as that of a flow with other content.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_subflows_of_one_transmission_share_one_allocation() {
@@ -86,7 +86,7 @@ fn long_subflows_of_one_transmission_share_one_allocation() {
     assert!(close(rates[0] + rates[1], 20.0) && close(rates[2], 20.0), "{rates:?}");
 }
 
-/// A node that dies in the run stalls nobody: requesters notice its silence after 10 s, and go on with CUBIC.
+/// A node that dies during the run stalls no flow: requesters notice its silence after 10 s and continue with CUBIC.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_dead_node_stalls_no_flow() {

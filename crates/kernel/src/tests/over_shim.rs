@@ -1,4 +1,4 @@
-//! Schemes of ours on this machine's kernel. Without root or BPF the tests say so and pass.
+//! Schemes of ours on this machine's kernel. Without root or BPF the tests print the reason and pass.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use super::real::with;
 use crate::shim::{self, Tape};
 use crate::{Options, check};
 
-/// Whether the shim can run. Without BTF a test says so.
+/// Whether the shim can run. If not, prints the reason.
 fn has_bpf() -> bool {
     let missing = shim::missing();
     if let Some(missing) = missing {
@@ -42,17 +42,18 @@ fn schemes_of_ours_fill_the_link() {
         let host = result.host.expect("a real host");
         let shim = host.shim.expect("the shim ran");
         eprintln!("{scheme}: {} Mbit/s, {:?} ms, {shim:?}", flow.goodput_mbit_s, flow.rtt_mean_ms);
-        // Of 50 Mbit/s. The machine may be busy.
+        // The link has 50 Mbit/s. The machine may be busy.
         assert!(flow.throughput_mbit_s > 40.0 && flow.throughput_mbit_s < 50.1, "{flow:?}");
         assert_eq!(host.schemes, [format!("narrows:{scheme}")]);
-        // At least every second packet is acknowledged.
+        // Receivers acknowledge at least every second packet.
         assert!(shim.decisions > 2_000, "{shim:?}");
         assert_eq!((shim.fallbacks, shim.drops), (0, 0), "{shim:?}");
         assert!(shim.decision_delay_mean_us > 0.0 && shim.batch_max > 0, "{shim:?}");
     }
 }
 
-/// A scheme that the kernel lacks needs no request, and its own name decides.
+/// A scheme that neither the kernel nor a program of ours offers runs over the shim even without `--on shim`, under its
+/// own name.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_schemes_that_the_kernel_lacks_run() {
@@ -63,7 +64,8 @@ fn long_schemes_that_the_kernel_lacks_run() {
     assert!(shim.flows[0].decisions > 1_000, "{shim:?}");
 }
 
-/// Every scheme of the registry runs, except those of DCCP, of explicit-rate networks and those that need every mark.
+/// Every scheme of the registry runs, except schemes of DCCP, schemes of explicit-rate networks, and schemes that need
+/// every mark.
 #[test]
 #[ignore = "real time: `make test`"]
 fn every_stream_scheme_runs() {
@@ -104,7 +106,7 @@ fn every_stream_scheme_runs() {
     }
 }
 
-/// A flow whose agent dies goes on as Reno would.
+/// A flow whose agent dies continues like Reno.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_flows_survive_their_agent() {
@@ -118,7 +120,7 @@ fn long_flows_survive_their_agent() {
     }
 }
 
-/// A tape of this kernel replays to the same decisions. NARROWS_TAPE keeps it as data of other tests.
+/// A tape of this kernel replays to the same decisions. With NARROWS_TAPE=FILE, the tape stays as data for other tests.
 #[test]
 #[ignore = "real time: `make test`"]
 fn tapes_of_this_kernel_replay() {
@@ -141,7 +143,7 @@ fn tapes_of_this_kernel_replay() {
     tape.replay().expect("equal decisions");
 }
 
-/// After idle time a decision comes in time: the earlier window does not leave as one burst.
+/// After idle time the decision comes before data leaves: the old cwnd is not sent as one burst.
 #[test]
 #[ignore = "real time: `make test`"]
 fn restart_after_idle_loses_nothing() {
@@ -152,14 +154,14 @@ fn restart_after_idle_loses_nothing() {
     );
     let Some(result) = over_shim(&text, Options::default()) else { return };
     let flow = &result.flows[0];
-    // Warm-up excluded; slow start loses some, a window sent at once would lose a percent.
+    // Warm-up excluded. Slow start loses some packets; a cwnd sent as one burst would lose a percent.
     assert!(flow.retransmit_percent < 0.5, "{flow:?}");
     assert!(flow.bytes_delivered > 3_000_000, "{flow:?}");
 }
 
-/// Prints the kernel's own schemes beside ours over the shim. Run it alone on a quiet machine:
-/// `cargo test --release -p narrows-kernel --features bpf cells -- --ignored --nocapture`; NARROWS_CELLS="100 40 1,…"
-/// names other cells (Mbit/s, ms, BDP, % of loss).
+/// Prints the kernel's own schemes beside ours over the shim. Run it alone on a quiet machine: `cargo test --release -p
+/// narrows-kernel --features bpf cells -- --ignored --nocapture`; NARROWS_CELLS="100 40 1,…" selects other
+/// configurations (Mbit/s, ms, BDP, % of loss).
 #[test]
 #[ignore = "minutes; prints, judges nothing"]
 fn print_cells_side_by_side() {

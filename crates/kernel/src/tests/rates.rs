@@ -1,4 +1,5 @@
-//! Flows whose rates come from the network's own router in TCP options. Without root or BPF the tests say so and pass.
+//! Flows that receive rates from the simulated router in TCP options. Without root or BPF the tests print the reason
+//! and pass.
 
 use narrows_host::HostError;
 use narrows_host::testing::skipped;
@@ -52,13 +53,14 @@ fn rates_are_followed_and_shared_equally() {
     assert!(a.goodput_mbit_s + b.goodput_mbit_s > 0.85 * 38.6, "{result:?}");
     assert!((a.goodput_mbit_s / b.goodput_mbit_s - 1.0).abs() < 0.1, "{result:?}");
     assert_eq!((rates.offered, rates.accepted, rates.fallbacks, rates.invalid), (2, 2, 0, 0), "{rates:?}");
-    // A rate per round trip and flow, and every second packet is acknowledged.
+    // Each flow reads a rate per round trip, and receivers acknowledge every second packet.
     assert!(rates.read > 300 && rates.advised > 300 && rates.acks > 3_000, "{rates:?}");
-    // Linux does not pace the first ten segments of a flow, and what they leave may stay: up to 5 ms. CUBIC has 50 ms.
+    // Linux does not pace the first ten segments of a flow, and the queue that they build, up to 5 ms, may persist.
+    // With CUBIC the queue is 50 ms.
     assert!(result.links[0].queue_delay_mean_ms < 8.0 && result.links[0].drops == 0, "{:?}", result.links[0]);
 }
 
-/// The kernel's CUBIC beside keeps its class.
+/// A flow of the kernel's CUBIC beside a flow with rates keeps the share of its class.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_rates_leave_cubic_its_class() {
@@ -80,7 +82,7 @@ fn long_rates_without_router_fall_back() {
     assert!(rates.fallbacks == 1 && rates.read == 0 && rates.unlimited > 500, "{rates:?}");
 }
 
-/// A router that dies stalls nobody.
+/// A router that dies stalls no flow.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_router_death_stalls_nobody() {
@@ -89,12 +91,12 @@ fn long_router_death_stalls_nobody() {
     let Some((result, rates)) = ran(&text, &Options::default()) else { return };
     assert_eq!(rates.fallbacks, 2, "{rates:?}");
     for flow in &result.flows {
-        // CUBIC shares the rest of the time, not equally within six seconds.
+        // For the rest of the run CUBIC shares the link, not equally within six seconds.
         assert!(flow.goodput_mbit_s > 0.1 * 38.6, "{flow:?}");
     }
 }
 
-/// Where options are removed, flows go on as CUBIC.
+/// If the network removes the options, flows continue with CUBIC.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_stripped_rates_stall_nobody() {
@@ -106,15 +108,17 @@ fn long_stripped_rates_stall_nobody() {
     assert!(sum > 0.6 * 38.6, "{result:?}");
 }
 
-/// Rates of zero, the largest ones and garbage neither stall nor flood, with the default line rate of 100 Gbit/s:
-/// invalid rates are ignored at once, rates beyond the path's after a round trip.
+/// Forged rates (zero, the largest ones and garbage) neither stall a flow nor flood the link, with the default line
+/// rate of 100 Gbit/s: senders ignore invalid rates immediately, and rates beyond the path's capacity after a round
+/// trip.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_forged_rates_neither_stall_nor_flood() {
     let text = dumbbell(4, "", &["scheme = 'brf'", "scheme = 'brf'"]);
-    // 0, 0 · 10^9, the largest of the exponents 5 and 8, and two no-operations, which are 250 MB/s.
+    // Codes of 0 and 0 · 10^9, the largest codes with the exponents 5 and 8, and two no-operation options, which decode
+    // to 250 MB/s.
     forged(&text, &[0, 9, 0xffff, 65_528, 0x0101]);
-    // 10 Gbit/s, and the same with a rate between that the path carries.
+    // A rate of 1250 · 10^8 B/s, above the line rate; then the same in turn with 2000 · 10^5 B/s, below the line rate.
     forged(&text, &[12_508]);
     forged(&text, &[12_508, 20_005]);
     // Only invalid rates.
@@ -134,19 +138,20 @@ fn forged(text: &str, codes: &'static [u16]) -> Option<HostRates> {
     Some(rates)
 }
 
-/// Under random loss acknowledgements with three SACK blocks still bring rates.
+/// Under random loss, senders still receive rates in acknowledgements that carry SACK blocks.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_rates_arrive_beside_sack_blocks() {
     let text = dumbbell(5, "loss = '2%'", &["scheme = 'brf'"]);
     let Some((result, rates)) = ran(&text, &Options::default()) else { return };
-    // Many acknowledgements leave without the option, and the network makes room in their SACK blocks.
+    // Many acknowledgements leave the receiver without the option, and the network writes it in place of their last
+    // SACK block.
     assert!(rates.written + 100 < rates.acks && rates.fallbacks == 0, "{rates:?}");
     assert!(rates.read > 100, "{rates:?}");
     assert!(result.flows[0].goodput_mbit_s > 0.7 * 38.6, "{:?}", result.flows[0]);
 }
 
-/// Other router algorithms and differing parameters are refused, with the accepted ones.
+/// Other router algorithms and differing parameters are refused, and the error names what is accepted.
 #[test]
 fn rates_of_other_kinds_are_refused() {
     // A build without BPF has no scheme `brf` at all.

@@ -1,4 +1,4 @@
-//! On this machine's kernel. Without root the tests say so and pass.
+//! Runs on this machine's kernel. Without root the tests print the reason and pass.
 
 use narrows_host::HostError;
 use narrows_host::testing::{Calm, alone, skipped};
@@ -12,13 +12,13 @@ fn on_kernel(text: &str) -> Option<RunResult> {
     with(text, &Options::default())
 }
 
-/// The same with options.
+/// As [`on_kernel`], with options.
 pub(super) fn with(text: &str, options: &Options) -> Option<RunResult> {
     let _alone = alone();
     next_to_none(text, options)
 }
 
-/// The same, for a caller that keeps other runs out.
+/// As [`with`], for a caller that already keeps other runs out.
 pub(super) fn next_to_none(text: &str, options: &Options) -> Option<RunResult> {
     let calm = Calm::begin();
     match run(&plan(text), options, || Ok(()), &()) {
@@ -50,8 +50,8 @@ fn kernel_fills_the_link() {
     assert!(result.counters.is_none() && result.event_hash.is_none());
 }
 
-/// A flow that leaves the queue empty has the RTT of the path, 20 ms, and of the transmission of a packet, 0.12 ms:
-/// within 0.2 ms once at least, also on a busy machine.
+/// A flow that leaves the queue empty has the RTT of the path, 20 ms, plus the transmission time of a packet, 0.12 ms.
+/// Its minimum RTT is within 0.2 ms of that, also on a busy machine.
 #[test]
 #[ignore = "real time: `make test`"]
 fn light_flows_have_the_rtt_of_the_path() {
@@ -62,7 +62,7 @@ fn light_flows_have_the_rtt_of_the_path() {
     assert!(flow.rtt_min_ms.is_some_and(|rtt| (20.12..20.32).contains(&rtt)), "{flow:?}");
 }
 
-/// A file ends, with all its bytes, and a stopped flow leaves the link to the other one.
+/// A file completes with all its bytes, and a stopped flow stops sending.
 #[test]
 #[ignore = "real time: `make test`"]
 fn files_end_and_stopped_flows_stop() {
@@ -77,7 +77,7 @@ fn files_end_and_stopped_flows_stop() {
     assert!(result.flows[1].bytes_delivered < 3_000_000, "{:?}", result.flows[1]);
 }
 
-/// A file that ends within the start fills no link: the acknowledgement of its FIN leaves nothing in flight.
+/// A file that ends within slow start does not fill the link: the acknowledgement of its FIN leaves nothing in flight.
 #[test]
 #[ignore = "real time: `make test`"]
 fn short_files_leave_nothing_in_flight() {

@@ -1,5 +1,5 @@
-//! Our own endpoints as hosts, in virtual time: the network and the taps must report what the simulator reports of
-//! the same endpoints.
+//! Our own endpoints as hosts, in virtual time: the network and the taps must report the same figures as the simulator
+//! with these endpoints.
 
 use narrows_cc::{Bytes, Nanos, Random, Setup};
 use narrows_packet::real::Segment;
@@ -100,7 +100,7 @@ fn run_outside(plan: &Plan) -> RunResult {
     }
 }
 
-/// Sends all packets of one end, as the simulator does after an event of that end.
+/// Sends all packets of one endpoint, as the simulator does after an event of that endpoint.
 fn send(engine: &mut Engine, sent: &mut Vec<Packet>, mut poll: impl FnMut() -> Option<Packet>) {
     while let Some(packet) = poll() {
         let mut wire = bytes(&packet);
@@ -137,7 +137,7 @@ fn taps_report_what_endpoints_count() {
             assert_eq!(out.retransmit_percent, own.retransmit_percent, "{scheme}");
             assert_eq!(out.loss_percent, own.loss_percent, "{scheme}");
             assert_eq!(out.fill_time_ms, own.fill_time_ms, "{scheme}");
-            // Our endpoints also sample repeated data, by its timestamp.
+            // Our endpoints also take RTT samples of retransmitted data, by its timestamp.
             for (out, own, tolerance) in
                 [(out.rtt_mean_ms, own.rtt_mean_ms, 0.005), (out.rtt_min_ms, own.rtt_min_ms, 0.03)]
             {

@@ -6,14 +6,15 @@ use narrows_cc::bbr_v2_v3::PARAMS;
 use super::{Writer, refuse_quantum};
 
 impl Writer {
-    /// A share with 40 fractional bits, rounded up: rounding down would miss a product that is whole.
+    /// A share with 40 fractional bits, rounded up: with a share rounded down, a product that is a whole number would
+    /// come out one too low.
     fn share(&mut self, value: f64) -> &mut Self {
         let share = (value * f64::from(1 << 20) * f64::from(1 << 20)).ceil() as u64;
         self.long(share)
     }
 }
 
-/// The response to marks is off by default. Its parameters have no form in the program.
+/// Prefix of the parameters of the response to marks. The response is off by default, and the program does not have it.
 const MARKS: &str = "ecn";
 
 pub(crate) fn core(params: &Params) -> Result<Vec<u8>, String> {
@@ -69,7 +70,7 @@ mod tests {
         let word = |n: usize| u32::from_ne_bytes(bytes[n * 4..n * 4 + 4].try_into().expect("four bytes"));
         let times: Vec<u64> = (0..6).map(long).collect();
         assert_eq!(times, [2_000_000, 1_000_000, 10_000_000, 5_000_000, 200_000, 0], "us");
-        // 2 %, 2/98, 0.7, 0.15 and 0.25 in 2^-40, rounded up.
+        // 2 %, 2/98, 0.7, 0.15 and 0.25 in units of 2^-40, rounded up.
         let shares: Vec<u64> = (6..11).map(long).collect();
         assert_eq!(shares, [21_990_232_556, 22_439_012_812, 769_658_139_444, 164_926_744_167, 1 << 38]);
         assert_eq!((word(22), word(24), word(29)), (2_904_556, 1 << 19, 1 << 19), "2.77, 0.5 and 0.5 in 2^-20");
@@ -77,7 +78,7 @@ mod tests {
         assert_eq!(counts, [3, 6, 3, 63, 1, 10, 1, 1, 1, 0]);
     }
 
-    /// Parameters without a form in the program are refused by name.
+    /// Parameters that the program does not have are refused by name.
     #[test]
     fn v3_refuses_marks_and_fixed_quantum() {
         for (name, value, accepted) in

@@ -13,7 +13,8 @@ fn measured(name: &str) -> Option<Vec<[f64; 4]>> {
     Some(String::from_utf8_lossy(&out).lines().map(row).collect())
 }
 
-/// Gamma correction errs by at most 4e-8 for every exponent, and half a power as a gain by its last bit beyond that.
+/// Gamma correction errs by at most 4e-8 for every exponent; half a power as a gain errs by at most one unit of its
+/// last bit more.
 #[test]
 fn gamma_correction_errs_by_less_than_stated() {
     let Some(rows) = measured("gamma") else { return };

@@ -1,7 +1,8 @@
-//! Facts that a program learns at an acknowledgement: the states that the kernel went through, and how packets left.
+//! Information that a program receives only with an acknowledgement: the kernel's changes of state, and the state of
+//! the connection when packets were sent.
 //!
-//! The kernel reports the state of the newest packet delivered only. The rest follows from earlier acknowledgements, by
-//! the rule of `bpf/bbr3_loss.h`.
+//! The kernel reports that state only for the newest packet delivered, and only in part. The rest follows from earlier
+//! acknowledgements, by the rule of `bpf/bbr3_loss.h`.
 
 use std::collections::VecDeque;
 
@@ -21,7 +22,7 @@ const PARTS: u32 = 128;
 #[derive(Debug, Default)]
 pub struct Deferred {
     pub states: Vec<Event>,
-    /// Losses that it has seen.
+    /// Losses that the program has seen.
     pub lost: u32,
     /// The last lost packet's number.
     pub packet: u64,
@@ -29,7 +30,7 @@ pub struct Deferred {
     pub newest: Sent,
 }
 
-/// The state of a packet when it left, in packets.
+/// State of the connection when a packet was sent, in packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sent {
     pub delivered: u32,
@@ -38,19 +39,19 @@ pub struct Sent {
     pub app_limited: bool,
 }
 
-/// The connection at its latest counts of deliveries.
+/// State of the connection at the latest counts of deliveries.
 #[derive(Debug, Default)]
 pub struct Flights(VecDeque<Sent>);
 
 impl Flights {
-    /// Packets in flight before the acknowledgement.
+    /// Notes the number of packets in flight before the acknowledgement.
     pub fn sent(&mut self, in_flight: u32) {
         if let Some(last) = self.0.back_mut() {
             last.in_flight = last.in_flight.max(in_flight);
         }
     }
 
-    /// The newest packet delivered, which left when `delivered` packets were.
+    /// The state when the newest packet delivered was sent, at the count `delivered` of deliveries.
     pub fn newest(&self, delivered: u32, app_limited: bool) -> Sent {
         let known = self.0.iter().rev().find(|past| past.delivered <= delivered).or(self.0.front());
         Sent { delivered, app_limited, ..known.copied().unwrap_or_default() }

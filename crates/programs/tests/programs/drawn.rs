@@ -1,4 +1,4 @@
-//! Events that no network makes: amounts, times and phases are drawn.
+//! Random events that no network produces: amounts, times and phases are drawn independently.
 
 use narrows_cc::{
     Ack, Bytes, CongestionCause, IdleRestart, IdleRule, Nanos, Params, Phase, Random, RateSample, RecoveryEntered,

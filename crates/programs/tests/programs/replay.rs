@@ -1,4 +1,4 @@
-//! The program outside the kernel, and its differences from the twin.
+//! Runs the program outside the kernel and measures its differences from the twin.
 
 use narrows_cc::Scheme;
 use narrows_programs::Program;
@@ -21,25 +21,25 @@ pub struct Replay {
     native: Native,
 }
 
-/// Differences. See the head of the test for the bounds.
+/// Differences between the program and its twin. The head of `programs.rs` states the bounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Differences {
     pub events: u64,
     /// Events after which the states differ.
     states: u64,
-    /// Times that cwnd differed. One lasts until cwnd is equal again.
+    /// Number of periods in which cwnd differed; a period lasts until cwnd is equal again.
     cwnds: u64,
     /// cwnd differed after the last event.
     parted: bool,
     /// Largest difference of cwnd in packets.
     cwnd: u64,
-    /// Largest difference of the pacing rate as a share, beyond 2 B/s.
+    /// Largest difference of the pacing rate beyond 2 B/s, as a share.
     rate: f64,
     /// Largest difference of the pacing gain.
     gain: f64,
     /// Events after which cwnd gains differ by more than [`SCALED`].
     scales: u64,
-    /// Largest difference of the cwnd gain below that, as a share.
+    /// Largest difference of the cwnd gain up to [`SCALED`], as a share.
     cwnd_gain: f64,
     /// The twin's least and largest cwnd gain in ProbeBW.
     pub cwnd_gains: Option<(f64, f64)>,
@@ -47,7 +47,7 @@ pub struct Differences {
     models: u64,
     /// Largest difference of a bound, in bytes or bytes per second.
     bound: u64,
-    /// The twin's states (four bits a mode) and signals that were compared.
+    /// The twin's states (four bits per mode) and signals that were compared.
     pub states_seen: u32,
     pub signals_seen: u32,
 }
@@ -163,14 +163,14 @@ fn note(sum: &mut Differences, twin: &Decisions, own: &[u8]) {
         != (twin.mode, twin.phase, twin.signals, set(twin.bounds))
     {
         sum.states += 1;
-        return; // gain, rate and cwnd follow the state
+        return; // gain, rate and cwnd depend on the state
     }
     let apart = bounds.iter().zip(twin.bounds).map(|(own, twin)| own.abs_diff(twin)).max().unwrap_or(0);
     sum.bound = sum.bound.max(apart);
     let cwnd_gain = (f64::from(word(own, 72)) / f64::from(1 << 20) / twin.cwnd_gain - 1.0).abs();
     if cwnd_gain > SCALED {
         sum.scales += 1;
-        return; // cwnd follows it
+        return; // cwnd depends on the gain
     }
     sum.cwnd_gain = sum.cwnd_gain.max(cwnd_gain);
     sum.states_seen |= 1 << (4 * twin.mode.min(3) + twin.phase % 4);

@@ -9,12 +9,12 @@ use narrows_cc::{
 use super::deferred::{self, Deferred};
 use crate::recording::Event;
 
-/// State of a twin beyond its control.
+/// A twin whose internal state can be compared.
 pub trait Twin {
     /// The program acts on losses and on changes of the kernel's state at the acknowledgement after them.
     const DEFERS: bool = false;
 
-    /// Its current decisions.
+    /// The twin's current decisions.
     fn decisions(&self) -> Decisions;
 }
 
@@ -32,7 +32,7 @@ pub struct Decisions {
     pub cwnd_gain: f64,
     /// Its random draw at this event, if any.
     pub drawn: [u32; 2],
-    /// BBR v3: cwnd in bytes, bounds and signals, as `bpf/native/v3.h` has them.
+    /// BBR v3: cwnd in bytes, bounds and signals, as in `bpf/native/v3.h`.
     pub bytes: u64,
     pub bounds: [u64; 3],
     pub signals: u32,
@@ -275,7 +275,7 @@ impl Rounding {
     }
 
     /// Gives the twin the losses and changes of state that it has not seen yet, in the kernel's order. Returns the
-    /// number of the losses, and the changes as flags of the event.
+    /// number of losses, and the changes as flags of the event.
     fn catch_up<S: CongestionControl>(&mut self, now: Nanos, twin: &mut S) -> (u32, u32) {
         let newest = self.deferred.newest;
         let lost = self.lost_total - self.deferred.lost;
@@ -294,7 +294,7 @@ impl Rounding {
             }));
         }
         self.deferred.lost = self.lost_total;
-        // An acknowledgement's losses are one range.
+        // The losses of one acknowledgement are one range of packets; a gap separates it from the next.
         self.deferred.packet += u64::from(lost) + 2;
         let delivered = self.bytes(self.delivered);
         let mut flags = 0;

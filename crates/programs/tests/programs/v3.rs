@@ -5,7 +5,7 @@ use narrows_cc::{Bytes, CongestionControl, Rate, Value};
 
 use super::tape::{Decisions, Twin};
 
-/// A 32-bit random number for which the program draws this value below `range`.
+/// A 32-bit random number from which the program draws `value` out of `range`.
 fn drawn(value: u64, range: u64) -> u32 {
     if range == 0 { 0 } else { (u128::from(value) << 32).div_ceil(range.into()) as u32 }
 }

@@ -1,4 +1,4 @@
-//! Events of the contract as the program takes them, and the twin's decisions.
+//! Events of the contract in the form that the program receives, and the twin's decisions.
 
 use narrows_cc::schemes::Brf;
 use narrows_cc::{
@@ -67,7 +67,7 @@ const LIMITED: u32 = 1;
 const CREDITED: u32 = 2;
 
 impl Wire {
-    /// Whether the program sets its pacing rate at this event, not only at the acknowledgement in progress.
+    /// Whether the program sets its pacing rate at this event, rather than at the acknowledgement in progress.
     pub fn sets_rate(&self) -> bool {
         ![RECOVERING, UNDONE].contains(&self.kind)
     }
@@ -129,7 +129,8 @@ impl Rounding {
         bytes.as_u64().div_ceil(self.mss) as u32
     }
 
-    /// Gives the rounded event to the twin, and returns it as the program takes it, if it does.
+    /// Gives the rounded event to the twin, and returns it for the program; `None` if the program receives no such
+    /// events.
     pub fn feed(&mut self, event: &Event, twin: &mut Brf) -> Option<Wire> {
         self.now = self.now.max(event.now().as_nanos() / 1_000).max(1);
         let now = Nanos::from_micros(self.now);
@@ -148,13 +149,13 @@ impl Rounding {
             }
             Event::Left(_) => return None,
             Event::Entered(e) => {
-                // The program reduces its own cwnd, as Linux does.
+                // The program reduces from its cwnd, as Linux does.
                 twin.on_recovery_entered(&record!(RecoveryEntered { now, flight_size: twin.control().cwnd, ..e }));
                 Wire { kind: RECOVERING, ..wire }
             }
             Event::Timeout(e) => {
                 let in_flight = self.begun(e.inflight);
-                // In whole packets, as Linux counts cwnd.
+                // The flight size in whole packets, as Linux counts cwnd.
                 let flight_size = Bytes::new(twin.control().cwnd.as_u64() / self.mss * self.mss);
                 twin.on_timeout(&record!(Timeout { now, inflight: self.bytes(in_flight), flight_size, ..e }));
                 Wire { kind: EXPIRED, in_flight, retransmits: e.consecutive.saturating_sub(1), ..wire }
@@ -168,7 +169,7 @@ impl Rounding {
                 let rto = e.rto.map(|rto| micros(rto).max(self.srtt + 1)).filter(|_| self.srtt > 0);
                 let (idle_time, rule) = (Nanos::from_micros(idle), IdleRule::Linux);
                 twin.on_idle_restart(&record!(IdleRestart { now, idle: idle_time, rto: rto.map(nanos), rule, ..e }));
-                // Without a timeout nothing shrinks.
+                // Without an RTO, cwnd does not shrink.
                 Wire { kind: RESTARTED, idle, rto: rto.unwrap_or(u32::MAX), ..wire }
             }
         })

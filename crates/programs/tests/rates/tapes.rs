@@ -1,4 +1,4 @@
-//! Tapes of the scheme in the simulator, and drawn ones.
+//! Tapes of the scheme in the simulator, and random tapes.
 
 use narrows_cc::schemes::{Brf, Entry};
 use narrows_cc::{
@@ -8,7 +8,7 @@ use narrows_cc::{
 
 use crate::recording::{self, Event, MSS, Recording, Tape, lost, size};
 
-/// Networks in which the scheme meets every state, and parameters.
+/// Networks in which the scheme reaches every state, and its parameters there.
 pub const NETWORKS: &[(&str, &[(&str, f64)])] = &[
     (
         "rate = '50mbit'\nbuffer = '1bdp'\n[[flows]]\nscheme = 'brf'\nrtt = '20ms'\n[[flows]]\nscheme = 'brf'\nrtt = '60ms'\n",
@@ -30,7 +30,7 @@ pub const NETWORKS: &[(&str, &[(&str, f64)])] = &[
         "rate = '30mbit'\nbuffer = '1bdp'\nloss = '2%'\n[[flows]]\nscheme = 'brf'\nrtt = '30ms'\n",
         &[("window_gain", 1.5)],
     ),
-    // The narrower link does not take part.
+    // The narrower link has no router algorithm.
     (
         "[[links]]\nfrom = 's'\nto = 'a'\nrate = '50mbit'\ndelay = '5ms'\nbuffer = '200pkt'\nrouter = 'brf'\n[[links]]\nfrom = 'a'\nto = 'b'\nrate = '10mbit'\ndelay = '5ms'\nbuffer = '50pkt'\n[[flows]]\nscheme = 'brf'\nfrom = 's'\nto = 'b'\n[[flows]]\nscheme = 'brf'\nfrom = 's'\nto = 'b'\nstart = '2s'\n",
         &[],
@@ -103,7 +103,7 @@ pub fn drawn(seed: u64) -> Tape {
             cwnd_limited: draw.chance(0.7),
             ..Ack::of_handshake(now, first, Some(srtt), Some(least))
         })));
-        // Long times without any rate.
+        // Long periods without any rate.
         silent ^= draw.chance(0.004);
         if !silent && draw.chance(0.2) {
             let rate = match draw.below(8) {

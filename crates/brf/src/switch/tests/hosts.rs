@@ -2,7 +2,7 @@
 //! acknowledge every second packet a round trip later.
 //!
 //! ```text
-//!   senders ── send0 ── bridge ── bottle0 ── receivers      (TAP devices; the test holds their other ends)
+//!   senders ── send0 ── bridge ── bottle0 ── receivers      (TAP devices; the test reads and writes their other ends)
 //! ```
 
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use super::packets::{ACK, FIN, NO_LIMIT, Packet, SYN};
 
 pub(super) const BOTTLENECK: &str = "bottle0";
 pub(super) const ACCESS: &str = "send0";
-/// Lateness that a sender makes up for.
+/// Largest lateness that a sender catches up.
 const CATCH_UP: Duration = Duration::from_millis(2);
 
 /// Behaviour of a flow.
@@ -32,11 +32,11 @@ pub(super) struct Plan {
     pub(super) start: Duration,
     pub(super) stop: Duration,
     pub(super) rtt: Duration,
-    /// It offers to obey; else it sends at `fixed`.
+    /// The flow offers to obey; otherwise it sends at `fixed`.
     pub(super) obeys: bool,
-    /// Bytes per second without a rate.
+    /// Bytes per second while the flow has read no rate.
     pub(super) fixed: u64,
-    /// The code in its ACKs; `None`: the option is stripped.
+    /// The code in the flow's ACKs; `None`: the option is stripped.
     pub(super) carried: Option<u16>,
 }
 
@@ -62,11 +62,11 @@ pub(super) struct Flow {
     established: bool,
     ended: bool,
     next: Duration,
-    /// Rate in bytes per second of IP packets, and its history.
+    /// Rate in bytes per second of IP packets. `rates`: its history.
     pub(super) rate: u64,
     pub(super) rates: Vec<(Duration, u64)>,
     unacknowledged: u32,
-    /// Bytes received by time, a value per 10 ms.
+    /// Bytes received in each interval of 10 ms.
     pub(super) arrivals: Vec<u64>,
     pub(super) wrong_checksums: u32,
 }
@@ -84,7 +84,7 @@ impl Flow {
     }
 }
 
-/// Both sides.
+/// The hosts on both sides of the switch.
 pub(super) struct Hosts {
     access: SyncDevice,
     bottleneck: SyncDevice,
@@ -107,14 +107,15 @@ fn tap(name: &str) -> SyncDevice {
     device
 }
 
-/// Runs `work` in a thread with its own network namespace, in which a bridge joins both sides, if this process may.
+/// Runs `work` in a thread with its own network namespace, in which a bridge joins both sides. Does nothing if this
+/// process lacks the rights.
 pub(super) fn on_bridge(work: impl FnOnce(Hosts) + Send + 'static) {
     if !may() {
         return;
     }
     let thread = std::thread::spawn(|| {
         unshare().expect("root");
-        // Hosts that are late do not send at their rate.
+        // Late hosts would not send at their rate.
         hurry(5);
         let (access, bottleneck) = (tap(ACCESS), tap(BOTTLENECK));
         for name in ["all", "default"] {
@@ -147,7 +148,7 @@ impl Hosts {
             flags,
             payload,
             code,
-            // Odd and even offsets of the option.
+            // Puts the option at odd and at even offsets.
             padding: flow % 2 + 2,
         }
     }
@@ -183,7 +184,7 @@ impl Hosts {
         if now < plan.start || flow.ended {
             return;
         }
-        // A lost SYN is repeated.
+        // A lost SYN is retransmitted.
         let silent = flow.opened.is_none_or(|at| now - at > Duration::from_secs(1));
         if !flow.established {
             if silent {
@@ -208,7 +209,7 @@ impl Hosts {
         }
     }
 
-    /// A packet reaches a sender.
+    /// Handles a packet that reaches a sender.
     fn at_sender(&mut self, now: Duration, frame: &[u8]) {
         let Some((packet, right)) = Packet::read(frame) else { return };
         let i = usize::from(packet.to.1.wrapping_sub(5000));
@@ -231,7 +232,7 @@ impl Hosts {
         }
     }
 
-    /// A packet reaches a receiver.
+    /// Handles a packet that reaches a receiver.
     fn at_receiver(&mut self, now: Duration, frame: &[u8]) {
         let Some((packet, right)) = Packet::read(frame) else { return };
         let i = usize::from(packet.from.1.wrapping_sub(5000));
@@ -262,7 +263,7 @@ impl Hosts {
     }
 }
 
-/// A switch in a thread of the same namespace, until it is dropped.
+/// A switch in a thread of the same namespace; dropping this stops it.
 pub(super) struct Running {
     stop: &'static Log,
     thread: Option<std::thread::JoinHandle<Result<(), narrows_host::HostError>>>,
@@ -316,7 +317,7 @@ impl Running {
         status()[0]["report"].clone()
     }
 
-    /// Ends it.
+    /// Ends the switch and returns its result.
     pub(super) fn end(mut self) -> Result<(), narrows_host::HostError> {
         self.stop.stopped.store(true, Ordering::Relaxed);
         self.thread.take().expect("it runs").join().expect("no panic")

@@ -6,7 +6,7 @@ pub(super) const SYN: u8 = 2;
 pub(super) const FIN: u8 = 1;
 pub(super) const RST: u8 = 4;
 pub(super) const ACK: u8 = 16;
-/// The receiver's 'no limit'.
+/// The code of receivers without a limit.
 pub(super) const NO_LIMIT: u16 = super::super::super::NO_LIMIT;
 
 /// A TCP packet.
@@ -16,9 +16,9 @@ pub(super) struct Packet {
     pub(super) to: (Ipv4Addr, u16),
     pub(super) flags: u8,
     pub(super) payload: usize,
-    /// The option's rate.
+    /// The code in the option; `None` without the option.
     pub(super) code: Option<u16>,
-    /// No-operations before the option: it may be at an odd offset.
+    /// Number of no-operations before the option, which may put it at an odd offset.
     pub(super) padding: usize,
 }
 
@@ -51,7 +51,7 @@ fn mac(host: Ipv4Addr) -> [u8; 6] {
 }
 
 impl Packet {
-    /// The frame.
+    /// The packet as a frame.
     pub(super) fn frame(&self) -> Vec<u8> {
         let mut options = vec![1; self.padding];
         if let Some(code) = self.code {
@@ -61,7 +61,7 @@ impl Packet {
         self.frame_with(&options)
     }
 
-    /// The frame with other options.
+    /// The packet as a frame with these options.
     pub(super) fn frame_with(&self, options: &[u8]) -> Vec<u8> {
         let mut options = options.to_vec();
         // End of the list, and padding.

@@ -20,7 +20,7 @@ const CONTINUE: u32 = u32::MAX;
 struct Bench(RefCell<Programs>);
 
 impl Bench {
-    /// The programs, with an agent that has just decided; `None` if this process may not load them.
+    /// The programs, with the heartbeat of an agent that has just decided; `None` if this process may not load them.
     fn new() -> Option<Self> {
         let programs = may().then(|| Programs::load(64).expect("the verifier accepts the programs"))?;
         let bench = Self(RefCell::new(programs));
@@ -28,7 +28,7 @@ impl Bench {
         Some(bench)
     }
 
-    /// As [`Bench::new`], behind a SYN that offers to obey; also that SYN.
+    /// As [`Bench::new`], after a SYN that offers to obey. Also returns that SYN.
     fn opened() -> Option<(Self, Packet)> {
         let (bench, syn) = (Self::new()?, syn(Some(0), 0));
         bench.forth(&syn);
@@ -46,7 +46,7 @@ impl Bench {
         self.0.borrow().control(control).expect("an array");
     }
 
-    /// Runs a program on a frame. Returns the frame behind it, and the priority.
+    /// Runs a program on a frame. Returns the frame that leaves the program, and its priority.
     fn run(&self, name: &str, frame: &[u8]) -> (Vec<u8>, u32) {
         let mut out = vec![0; frame.len()];
         let mut context = vec![0; 192];
@@ -60,14 +60,14 @@ impl Bench {
         (out, u32::from_ne_bytes([context[32], context[33], context[34], context[35]]))
     }
 
-    /// Passes data; returns the class.
+    /// Passes a packet towards the receiver; returns its class.
     fn forth(&self, packet: &Packet) -> u32 {
         let (frame, priority) = self.run(maps::DATA, &packet.frame());
         assert_eq!(frame, packet.frame(), "data is not changed");
         priority.wrapping_sub(tc::HANDLE | tc::FIRST_MINOR)
     }
 
-    /// Passes a packet towards the sender; returns the code that it has behind the switch.
+    /// Passes a packet towards the sender; returns the code that it carries after the switch.
     fn back(&self, packet: &Packet) -> Option<u16> {
         let (frame, _) = self.run(maps::ACK, &packet.frame());
         let (read, right) = Packet::read(&frame).expect("TCP");
@@ -137,7 +137,7 @@ fn early_syn_ack_carries_the_offer() {
     assert_eq!(bench.back(&syn.back(SYN | ACK, Some(NO_LIMIT))), Some(code(3_000_000)));
 }
 
-/// A lower rate of another switch stays, a forged zero or garbage does not stop the switch.
+/// A lower rate of another switch stays; a forged zero or garbage does not keep the switch from writing.
 #[test]
 fn minimum_rule_keeps_lower_and_replaces_invalid() {
     let Some((bench, syn)) = Bench::opened() else { return };
@@ -148,13 +148,13 @@ fn minimum_rule_keeps_lower_and_replaces_invalid() {
     {
         assert_eq!(bench.back(&syn.back(ACK, Some(carried))), Some(behind), "{carried}");
     }
-    // Zero is no rate: it is overwritten when a rate is due.
+    // Zero is not a rate: the switch overwrites it when it is time to write one.
     let Some((fresh, syn)) = Bench::opened() else { return };
     fresh.decide(5_000_000, 1);
     assert_eq!(fresh.back(&syn.back(SYN | ACK, Some(0))), Some(code(5_000_000)));
 }
 
-/// One rate per round trip, a share that has fallen by a tenth at once.
+/// The switch writes one rate per round trip, but writes a share that has fallen by more than a tenth immediately.
 #[test]
 fn rate_is_written_once_per_round_trip() {
     let Some((bench, syn)) = Bench::opened() else { return };
@@ -186,7 +186,7 @@ fn dead_agent_leaves_acks_alone() {
     assert_eq!(bench.forth(&other), u32::from(CLASSES[1]), "no entry for new flows");
 }
 
-/// A flow whose option does not come back is not served, and its end is seen.
+/// A flow whose option does not come back is flagged as stripped, and its end is flagged too.
 #[test]
 fn stripped_option_and_ends_are_flagged() {
     let Some((bench, syn)) = Bench::opened() else { return };
@@ -201,7 +201,7 @@ fn stripped_option_and_ends_are_flagged() {
     assert_eq!(bench.state().flags, OBEYS);
     bench.back(&syn.back(RST, None));
     assert!(bench.state().has(GONE));
-    // In the middle of a flow, the sixteenth bare ACK in a row.
+    // In the middle of a flow, the sixteenth ACK in a row without the option sets the flag.
     bench.forth(&syn);
     for n in 1..=16 {
         assert_eq!(bench.state().has(STRIPPED), n > 16, "{n}");
@@ -210,7 +210,7 @@ fn stripped_option_and_ends_are_flagged() {
     assert!(bench.state().has(STRIPPED));
 }
 
-/// Other flows, UDP, ACKs of the other direction and garbage have their classes.
+/// Other flows, UDP, ACKs of the other direction and garbage get the classes reserved for them.
 #[test]
 fn packets_without_offer_get_their_classes() {
     let Some(bench) = Bench::new() else { return };
@@ -224,7 +224,7 @@ fn packets_without_offer_get_their_classes() {
     frame[23] = 17;
     let class = |frame: &[u8]| bench.run(maps::DATA, frame).1.wrapping_sub(tc::HANDLE | tc::FIRST_MINOR);
     assert_eq!(class(&frame), udp);
-    // Options that do not end, and headers that are cut.
+    // Options that do not end, and truncated headers.
     let mut frame = syn(Some(0), 3).frame();
     frame[58] = 200;
     assert_eq!(class(&frame), others);
@@ -239,7 +239,7 @@ fn packets_without_offer_get_their_classes() {
     assert_eq!(bench.0.borrow().map("flows").keys().count(), 1);
 }
 
-/// An ACK that three SACK blocks fill gets the option in place of the last one, and its checksum stays right.
+/// An ACK that three SACK blocks fill gets the option in place of the last block, and its checksum stays right.
 #[test]
 fn third_sack_block_gives_way_to_the_share() {
     let Some((bench, syn)) = Bench::opened() else { return };
@@ -254,7 +254,8 @@ fn third_sack_block_gives_way_to_the_share() {
     assert_eq!(read.code, Some(code(5_000_000)));
     options[15] = 18;
     assert_eq!(out[54..86], options[..32], "two blocks stay");
-    // It is not due again within the round trip, and a full acknowledgement does not count as one without the option.
+    // The share is not written again within the round trip, and a full acknowledgement does not count as one without
+    // the option.
     std::thread::sleep(std::time::Duration::from_millis(200));
     bench.forth(&Packet { flags: ACK, code: None, ..syn });
     bench.beat(now());

@@ -1,4 +1,4 @@
-//! Commands at the same time, and switches that are killed halfway.
+//! Tests of concurrent commands, and of switches that are killed halfway.
 
 use std::process::{Child, Command, Stdio};
 
@@ -10,7 +10,7 @@ use super::super::{clean, run, status};
 use super::hosts::{Log, Running, on_bridge, settings};
 use super::segment::is_clean;
 
-/// Set for the processes of these tests; the value is their task.
+/// Environment variable of the processes of these tests; its value is their task.
 const CHILD: &str = "NARROWS_TEST_RACE";
 
 /// The processes that the tests start.
@@ -22,7 +22,7 @@ fn racing_process() {
             let changing = Changing::begin().expect("root");
             let ports = settings().resolve().expect("they exist");
             let mut state = State::begin(changing, ports).expect("nobody has them");
-            // Killed between the hook and the filter: nothing is dropped.
+            // Exits between the hook and the filter without dropping anything, like a killed process.
             let _ = attach(&mut state, |_, _, _, _| std::process::exit(0));
         }
         _ => {}
@@ -51,7 +51,7 @@ fn switch_killed_at_a_hook_leaves_nothing_for_long() {
     });
 }
 
-/// A hook that another program made stays.
+/// A hook that another program created stays.
 #[test]
 fn foreign_hook_stays_behind_a_switch() {
     on_bridge(|_hosts| {
@@ -64,8 +64,8 @@ fn foreign_hook_stays_behind_a_switch() {
     });
 }
 
-/// If two switches begin at once on the same ports, one runs and the other is refused by name, while a third command
-/// cleans up all the time. The running one keeps everything until it is killed.
+/// Two switches begin at the same time on the same ports, while another command cleans up repeatedly: one runs and the
+/// other is refused. The running switch keeps everything until it is killed.
 #[test]
 fn switches_at_once_do_not_remove_each_other() {
     on_bridge(|_hosts| {

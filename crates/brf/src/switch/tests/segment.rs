@@ -1,5 +1,5 @@
-//! A segment: senders, a switch on a bridge of 100 Mbit/s, receivers. Times are of the wall; bounds are generous, as
-//! the machine may be busy.
+//! A segment: senders, a switch on a bridge of 100 Mbit/s, receivers. Times are wall-clock times; bounds are generous,
+//! as the machine may be busy.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use super::hosts::{ACCESS, BOTTLENECK, Hosts, Log, Plan, Running, on_bridge, set
 use super::packets::NO_LIMIT;
 
 const LINK: f64 = 12_500_000.0;
-/// Set for the process that is killed.
+/// Environment variable of the process that is killed.
 const CHILD: &str = "NARROWS_TEST_SWITCH";
 
-/// Whether a rate is within this part of another.
+/// Whether a rate differs from the expected one by at most the fraction `part` of it.
 fn near(rate: f64, expected: f64, part: f64) -> bool {
     (rate - expected).abs() <= part * expected
 }
@@ -26,7 +26,7 @@ fn wrong(hosts: &Hosts) -> u32 {
     hosts.flows.iter().map(|flow| flow.wrong_checksums).sum()
 }
 
-/// Root queue and filters of both ports are the default.
+/// Whether both ports have their default queues, without hooks and HTB.
 pub(super) fn is_clean() -> bool {
     let (index, _) = tc::interface(BOTTLENECK).expect("it exists");
     let mut netlink = Netlink::route().expect("a socket");
@@ -39,9 +39,9 @@ pub(super) fn is_clean() -> bool {
     root.is_none_or(|(_, handle)| handle == 0) && clean(ACCESS) && clean(BOTTLENECK)
 }
 
-/// Two flows share equally. A third comes within a tenth of its share with the rate of its handshake or one of the next
-/// three; rates come once per round trip, however late a busy machine carries them. Nothing is dropped, no checksum is
-/// wrong, and the mean queue is below a millisecond.
+/// Two flows share equally. A third flow reads a rate within a tenth of its share in its handshake or in one of the
+/// next three rates. The test counts rates, which come once per round trip, because a busy machine may deliver them
+/// late. Nothing is dropped, no checksum is wrong, and the mean queue is below a millisecond.
 #[test]
 #[ignore = "real time: `make test`"]
 fn third_flow_has_its_share_after_three_round_trips() {
@@ -79,7 +79,7 @@ fn third_flow_has_its_share_after_three_round_trips() {
     });
 }
 
-/// A flow that ends leaves its share to the others, and the log says so.
+/// A flow that ends leaves its share to the others, and the log reports the end.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_ended_flow_leaves_its_share() {
@@ -98,7 +98,7 @@ fn long_ended_flow_leaves_its_share() {
     });
 }
 
-/// A flow that obeys keeps its share beside one that floods, whose class is bounded by the queue.
+/// A flow that obeys keeps its share beside a flow that floods, because the queue limits the flood's class.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_flood_beside_stays_in_its_class() {
@@ -114,7 +114,7 @@ fn long_flood_beside_stays_in_its_class() {
     });
 }
 
-/// Flows whose option is stripped or forged go on, and the others keep their shares.
+/// Flows whose option is stripped or forged continue, and the others keep their shares.
 #[test]
 #[ignore = "real time: `make test`"]
 fn stripped_and_forged_options_do_no_harm() {
@@ -126,8 +126,8 @@ fn stripped_and_forged_options_do_no_harm() {
         hosts.run(2500);
         let rates: Vec<f64> = hosts.flows.iter().map(|flow| flow.throughput(1000, 2500)).collect();
         eprintln!("rates by carried code {carried:?}: {rates:?}");
-        // Receivers that forge 1 or 6553 bytes per second get what they wrote; all others get more than a tenth of an
-        // equal share, and nobody floods.
+        // Flows whose receivers forge 1 or 6553 bytes per second send at these rates. All others get more than a tenth
+        // of an equal share, and no flow floods the link.
         for (rate, carried) in rates.iter().zip(carried) {
             assert!([Some(10), Some(65_530)].contains(&carried) || *rate > LINK / 60.0, "{carried:?}: {rates:?}");
         }
@@ -139,7 +139,7 @@ fn stripped_and_forged_options_do_no_harm() {
     });
 }
 
-/// Flows beyond the table are counted and named in the log, and go on beside the others.
+/// Flows for which the table has no space are counted in the report and in the log, and continue beside the others.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_flows_beyond_the_table_are_counted() {
@@ -161,7 +161,8 @@ fn long_flows_beyond_the_table_are_counted() {
     });
 }
 
-/// A short patience is honoured: without flows, too, decisions come before it ends. One below that is refused.
+/// A short patience is honoured: even without flows, decisions come before it ends. A patience below the minimum is
+/// refused.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_short_patience_is_honoured_or_refused() {
@@ -172,7 +173,7 @@ fn long_short_patience_is_honoured_or_refused() {
     settings.patience = Nanos::from_millis(40);
     on_bridge(|mut hosts| {
         let switch = Running::start(settings);
-        // Flows begin after idle times, in which the switch sleeps longest.
+        // Each flow begins after an idle time, in which the switch sleeps longest.
         hosts.begin(
             &[0, 300, 600, 900]
                 .map(|start| Plan { stop: Duration::from_millis(start + 100), ..Plan::obeying(start, 10) }),
@@ -180,7 +181,7 @@ fn long_short_patience_is_honoured_or_refused() {
         hosts.run(1200);
         let served = hosts.flows.iter().filter(|flow| !flow.rates.is_empty()).count();
         let report = Running::report();
-        // A busy machine may be late for one.
+        // On a busy machine the switch may be late for one flow.
         assert!(served >= 3, "{served} flows got rates: {report:#}");
         switch.end().expect("it ran");
     });
