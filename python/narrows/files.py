@@ -78,7 +78,7 @@ def read_text(path: Path, accepted: str, *, stream: bool = False) -> str:
 
     Args:
         path: The file.
-        accepted: What errors name as accepted, such as "a TOML file in UTF-8".
+        accepted: The accepted files, as errors state them: "a TOML file in UTF-8".
         stream: Also accept pipes and devices.
 
     Raises:
@@ -150,7 +150,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 @contextlib.contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Name a file in errors that name no file, as of a full disk, or name a temporary file beside it."""
+    """Name a file in errors that name no file (such as a full disk) or a temporary file beside it."""
     try:
         yield
     except OSError as error:
@@ -222,7 +222,7 @@ def make_folder(path: Path, flag: str = "--out") -> None:
 def locked(out: Path) -> Iterator[None]:
     """Lock a folder of results against other processes and threads, and delete partial files of a killed process.
 
-    A thread that has the lock may take it again.
+    A thread that has locked a folder may lock it again.
 
     Raises:
         UsageError: The folder cannot be created, or it or one of its folders is a symbolic link.

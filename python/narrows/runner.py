@@ -1,8 +1,8 @@
 """Executes planned runs on all cores and saves every finished run.
 
 A folder of results holds `runs/<id>.json`, each written atomically with a checksum, and `.plan`, a list of the runs of
-the last command. After any interruption (Ctrl-C, an error, a kill) the same scenario reuses the finished runs, and
-executes the others and those with damaged files.
+the last command. After any interruption (Ctrl-C, an error, a kill) the same command reuses the finished runs, and
+executes the other runs and those with damaged files.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Runner:
         return result
 
     def kept(self, planned: Planned) -> dict[str, Any] | None:
-        """Return the saved result of a run of any version if it is undamaged; record damaged files."""
+        """Return the saved result of a run if it is undamaged, even of other sources; record damaged files."""
         if self.out is None:
             return None
         path = self.out / "runs" / f"{planned.id}.json"

@@ -123,7 +123,7 @@ def scenario_error(error: engine.ScenarioError, keys: Sequence[str] = (), scheme
 
 
 def located(error: engine.ScenarioError, place: str) -> str:
-    """Format an error of the engine with this place instead of its source."""
+    """Format an error of the engine with `place` instead of its source."""
     accepted = f"\n  accepted: {error.accepted}" if error.accepted else ""
     return f"{place}: {error.message}{accepted}"
 
