@@ -127,7 +127,7 @@ class Executor:
 
 
 def judgeable(figure: Figure, whole: Results, part: Results) -> Figure:
-    """Return the figure with the claims that `part` of its runs decide: their queries return the same rows for `whole`."""
+    """Return the figure with the claims that `part` decides: their queries return the same rows over `whole`."""
 
     def found(results: Results, sql: str) -> Any:
         try:
