@@ -284,7 +284,7 @@ def test_overrides_do_not_touch_a_figure_in_default_mode(folder):
 
 @pytest.mark.slow
 def test_query_over_samples_gives_the_same_bits(tmp_path):
-    """A query over samples gives the same bits each time."""
+    """A query over samples gives bit-identical values each time."""
     import random
 
     import polars as pl

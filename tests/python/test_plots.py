@@ -338,7 +338,7 @@ def test_parameters_of_a_scheme_separate_series(tmp_path):
 
 
 def test_many_places_give_plain_curve(results):
-    """More than 40 places give a curve without markers on a linear axis, unless `logx` is set."""
+    """More than 40 positions give a curve without markers on a linear axis, unless `logx` is set."""
     few = results.plot("line", x="network.buffer").axes[0]
     assert few.get_xscale() == "log"
     assert all(box.lines[0].get_marker() not in ("", "None") for box in few.containers)
