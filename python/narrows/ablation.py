@@ -39,7 +39,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Turn:
-    """A claim whose verdict differs between the worlds, with the options that turn it one by one."""
+    """A claim whose verdict differs between the worlds, with the options each of which alone turns it."""
 
     row: Reproduced
     paper: Outcome

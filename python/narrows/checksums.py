@@ -112,8 +112,8 @@ def digest(path: Path, most_bytes: int) -> tuple[str, int]:
     """Return the SHA-256 of a regular file, and its size.
 
     Raises:
-        ValueError: It is no regular file, or too large.
-        OSError: It cannot be read.
+        ValueError: The file is not regular, or is too large.
+        OSError: The file cannot be read.
     """
     with regular(path, most_bytes) as file:
         return hashlib.file_digest(file, "sha256").hexdigest(), os.fstat(file.fileno()).st_size

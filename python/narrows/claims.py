@@ -160,7 +160,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     """Read a TOML file; errors call it `what`.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: The file cannot be read, or is no TOML.
     """
     try:
         inside(path.parent, path.name, str(path))

@@ -35,8 +35,8 @@ def contents(path: Path, most_bytes: int, *, stream: bool = False) -> bytes:
         stream: Also accept pipes and devices.
 
     Raises:
-        ValueError: It is no regular file, or too large. The message states the problem and what is accepted.
-        OSError: It cannot be read.
+        ValueError: The file is not regular, or is too large. The message states the problem and what is accepted.
+        OSError: The file cannot be read.
     """
     with regular(path, most_bytes, stream=stream) as opened:
         data = opened.read(most_bytes + 1)
@@ -49,8 +49,8 @@ def regular(path: Path, most_bytes: int, *, stream: bool = False) -> io.Buffered
     """Open a regular file, or with `stream` also a pipe or a device.
 
     Raises:
-        ValueError: It is no regular file, or larger than `most_bytes`; the message states what is accepted.
-        OSError: It cannot be read.
+        ValueError: The file is not regular, or is larger than `most_bytes`; the message states what is accepted.
+        OSError: The file cannot be read.
     """
     # Without O_NONBLOCK, opening a pipe waits for its writer.
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if stream else os.O_NONBLOCK))
@@ -82,7 +82,7 @@ def read_text(path: Path, accepted: str, *, stream: bool = False) -> str:
         stream: Also accept pipes and devices.
 
     Raises:
-        UsageError: It cannot be read, is not UTF-8, is no regular file, or too large.
+        UsageError: The file cannot be read, is not UTF-8, is not regular, or is too large.
     """
     try:
         data = contents(path, TEXT_BYTES, stream=stream)

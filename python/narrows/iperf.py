@@ -19,7 +19,7 @@ from typing import Any
 from narrows import engine
 
 MAX_ROWS = 20_000
-"""The most intervals, and the most stream rows, that a recording keeps. It counts further intervals only."""
+"""The most intervals, and the most stream rows, that a recording keeps. It only counts further intervals."""
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Plans and executes the runs of figures: in the world of the paper, in today's, or in today's on the kernel."""
+"""Plans and executes the runs of figures: in the paper's world, in today's world, or in today's world on the kernel."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_table_fits_80_columns():
 
 @pytest.mark.slow
 def test_threads_do_not_change_bytes(tmp_path):
-    """One thread and several give the same results and the same bytes of traces; seeds differ."""
+    """One thread and several threads give the same results and the same bytes of traces; seeds give different ones."""
     found = []
     for jobs in (1, 2):
         out = tmp_path / str(jobs)

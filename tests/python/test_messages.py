@@ -29,7 +29,7 @@ from conftest import SHORT, call, ran, refused  # isort: skip
     ],
 )  # fmt: skip
 def test_number_errors_name_found_and_accepted(args, message):
-    """An option that takes a number names the value found and the accepted values."""
+    """The error of an option that takes a number names the value found and the accepted values."""
     done = call(*args)
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"narrows: {message}\n")
 

@@ -109,7 +109,7 @@ def test_verdicts_from_scenario_to_report(folder, tmp_path):
     printed = json_rows(result)
     assert [(row["id"], row["verdict"]) for row in printed] == [
         ("goodput", "holds"),
-        ("ratio", "does not hold"),  # 30 ms against 75 ms is nearer to 0.3 than to 40
+        ("ratio", "does not hold"),  # 30 ms / 75 ms = 0.4 is nearer to the alternative 0.3 than to 40
         ("order", "holds"),
         ("queue", "does not hold"),  # the fake executor's queue reaches 9
     ]

@@ -78,7 +78,7 @@ def test_no_kind_averages_over_a_swept_key(swept, kind):
 
 
 def test_panel_and_where_leave_nothing_to_facet(swept):
-    """A chosen panel is kept, the remaining key gets the rows, and a selected key no panels; short names suffice."""
+    """A chosen panel is kept, the remaining key gets the rows, a selected key gets no panels; short names suffice."""
     figure = swept.plot("line", x="network.buffer", panel="rtt")
     assert titles(figure)[:2] == ["rtt = 20 ms, loss = 0 %", "rtt = 40 ms, loss = 0 %"]
     figure = swept.plot("line", x="buffer", where={"loss": "1%", "flows.rtt": "0.02s"})

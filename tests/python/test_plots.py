@@ -41,7 +41,7 @@ def test_time_plot_has_panel_per_series(results):
 
 
 def test_time_plot_plus_joins_series_in_panel(results):
-    """Series joined by `+` share a panel, with dashes for the second; different units cannot.
+    """Series joined by `+` share a panel, with dashes for the second; series of different units cannot share one.
 
     A common series that the scheme does not report is left out.
     """

@@ -58,7 +58,7 @@ def picoquic(path):
 
 
 def mvfst(path):
-    """mvfst: times as texts, metrics in events of its own names, and no pacing rate."""
+    """mvfst: times as strings, metrics in events with mvfst's names, and no pacing rate."""
     trace = {
         "event_fields": ["relative_time", "category", "event", "data"],
         "configuration": {"time_offset": 0, "time_units": "us"},

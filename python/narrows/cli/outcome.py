@@ -93,7 +93,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 raise typer.Exit(FAILURE) from None
             # Python names every file except its standard streams.
             full = "standard output" if error.errno == errno.ENOSPC else None
-            place = error.filename2 or error.filename or full  # a renaming has its destination second
+            place = error.filename2 or error.filename or full  # the second name of a failed rename is its destination
             fail(f"{place}: {error.strerror}" if error.strerror and place else str(error), FAILURE)
 
     return inner

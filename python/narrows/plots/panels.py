@@ -18,7 +18,7 @@ from narrows.plots.style import Drawing, size_of
 from narrows.quantities import axis
 
 MANY = 40
-"""With more values of x, an axis is linear by default and its curves have no markers."""
+"""With more than this many values of x, an axis is linear by default and its curves have no markers."""
 WIDE = 20.0
 """The ratio of largest to smallest value above which an axis is logarithmic by default."""
 

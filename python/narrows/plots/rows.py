@@ -32,7 +32,7 @@ Bounds = tuple[float, float]
 ANY: Bounds = (float("-inf"), float("inf"))
 
 Where = Mapping[str, str | float | Sequence[str | float]]
-"""Values by key; a row is drawn if each key has one of its values."""
+"""Selected values by key; a row is drawn if it has one of the selected values for every key."""
 
 
 class UndrawnError(UsageError):
@@ -231,7 +231,7 @@ class Data:
 def grouped(
     rows: pl.DataFrame, by: Sequence[str], keys: Sequence[tuple[Any, ...]]
 ) -> Iterator[tuple[int, tuple[Any, ...], pl.DataFrame]]:
-    """Yield number, key and rows of the series that a panel has."""
+    """Yield number, key and rows of each series in a panel."""
     groups = dict(rows.group_by(by)) if by else {(): rows}
     yield from ((turn, key, groups[key]) for turn, key in enumerate(keys) if key in groups)
 

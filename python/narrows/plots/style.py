@@ -147,7 +147,7 @@ def series_style(first: str, turn: int, key: Sequence[Any]) -> dict[str, Any]:
     name, colon, _ = first.partition(":")
     if name in engine.scheme_order():
         chosen = scheme_style(name)
-        if colon:  # the scheme without parameters keeps the first line
+        if colon:  # only a scheme without parameters has the first line style
             return chosen | {"linestyle": LINES[1 + turn % (len(LINES) - 1)]}
         return chosen if len(key) == 1 else chosen | {"linestyle": LINES[turn % len(LINES)]}
     return {
@@ -201,7 +201,7 @@ def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
         dpi: The resolution of bitmaps in dots per inch; by default that of the figure's size.
 
     Raises:
-        UsageError: It is no figure.
+        UsageError: The argument is no figure.
     """
     if not isinstance(figure, Figure):
         raise UsageError(f"figure: {shown(figure)} does not fit; accepted: a figure, such as plot returns")
