@@ -139,7 +139,7 @@ class Document:
         return text
 
     def _skips(self, block: Block) -> bool:
-        """Whether this machine lacks a need of the block, which is then reported."""
+        """Whether this machine lacks a tool or right that the block needs; the lack is reported."""
         needs = [tool for tool in TOOLS if tool in block.body and shutil.which(tool.strip()) is None]
         if not hasattr(os, "geteuid") or os.geteuid() != 0:
             needs.append("root")
@@ -188,7 +188,7 @@ class Document:
         command = re.sub(r"\s+", " ", command)
         self.commands.append(command)
         real = SHORTER.get(command, command)
-        if real.startswith("make "):  # a target builds the tree or runs everything: check that it exists
+        if real.startswith("make "):  # a target builds the tree or runs everything: only check that it exists
             real = f"make --dry-run -C {shlex.quote(str(ROOT))} {real.removeprefix('make ')}"
         done = subprocess.run(
             ["bash", "-c", f"(exit {self._status}); {real}"], cwd=self.folder, env=environment(),

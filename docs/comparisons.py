@@ -109,7 +109,7 @@ RULE = {
 }
 """Why the new rule gives another verdict to an unchanged measurement of a printed figure."""
 BOUND = "the rule: over the whole interval, or not"
-"""The same of a bound or an ordering."""
+"""The same for a bound or an ordering."""
 WORLD, OTHER = "the paper's world instead of today's", "our value: defaults, durations and seeds"
 
 
@@ -170,7 +170,7 @@ def moved_page(papers: Sequence[Any], outcomes: Outcomes) -> str:
 
 
 def cause(claim: Any, old: Mapping[str, Any], new: Mapping[str, Any], today: Mapping[str, Any]) -> str | None:
-    """Why a verdict moved: the rule judges the old measurement otherwise, or the paper's world gives another one.
+    """Why a verdict moved: the rule judges the old measurement differently, or the paper's world gives another value.
 
     None if our value moved for another reason.
     """
@@ -181,11 +181,11 @@ def cause(claim: Any, old: Mapping[str, Any], new: Mapping[str, Any], today: Map
 
 
 def judged_again(claim: Any, old: Mapping[str, Any], new: Mapping[str, Any]) -> str | None:
-    """The verdict of the new rule on an old measurement; None where its mean and half-width do not tell."""
+    """The verdict of the new rule on an old measurement; None where mean and half-width do not decide it."""
     if not old["ours"]:
         return "does not hold"
     mean, half = old["ours"][0], old["ours"][1] or 0.0
-    if claim.kind in ("greater", "less"):  # once, an order within the noise did not hold
+    if claim.kind in ("greater", "less"):  # by the old rule, an ordering within the noise did not hold
         unmoved = not apart(old, new, "ours") and not apart(old, new, "than")
         return "inconclusive" if unmoved and old["verdict"] == "does not hold" else None
     if claim.kind == "between":

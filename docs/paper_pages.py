@@ -6,7 +6,7 @@
 | `docs/papers/measured.jsonl`, written by `docs/results.py` | our value and the verdict of every claim |
 | `docs/papers/kernel.jsonl`, written by `docs/results.py --kernel` | the same on the kernel's TCP |
 | `docs/papers/kernel-quick.jsonl`, written by `docs/results.py --kernel-quick` | the same, shortened and in real time |
-| `papers/<paper>/findings.md` | the readings and findings that no claim holds |
+| `papers/<paper>/findings.md` | the readings and findings that no claim states |
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NOTICE = "<!-- Written by docs/generate.py from papers/{0}, its findings.md and 
 VERDICTS = ("holds", "inconclusive", "holds in direction", "does not hold")
 WORLDS = {"paper": "as the paper ran it", "today": "today"}
 ON_KERNEL, QUICKLY = "kernel", "kernel-quick"
-"""More worlds, of the figures that were run on the kernel: in virtual time, and shortened in real time."""
+"""Further worlds, for figures that were run on the kernel: in virtual time, and shortened in real time."""
 KERNELS = {ON_KERNEL: "on the kernel", QUICKLY: "on the kernel, shortened"}
 KERNEL_FILES = {world: FOLDER / f"{world}.jsonl" for world in KERNELS}
 KERNEL_RUNS = {
@@ -117,7 +117,7 @@ def verdicts_region() -> str:
 
 
 def world_name(paper: Any, world: str) -> str:
-    """A world in words, with the name that a paper gives its own."""
+    """A world in words; for the paper's world with the name that the paper states."""
     return f"{paper.world.name}, {WORLDS[world]}" if world == "paper" else WORLDS[world]
 
 

@@ -19,7 +19,7 @@ from blocks import ROOT
 
 FOLDER = ROOT / "docs" / "schemes" / "images"
 RIVALS = ("cubic", "newreno")
-"""The opponent of every scheme; the first scheme meets the second."""
+"""The opponent of every scheme is the first entry; the opponent of the first entry is the second."""
 PATH = ("--rate", "100mbit", "--rtt", "40ms")
 COLOURS = 64
 """Size of the palette: it cuts files to a third without a visible difference."""
@@ -49,7 +49,7 @@ class Picture:
         return ["compare", *self.flows, *PATH, *self.options]
 
     def commands(self, folder: str, target: str) -> Iterator[list[str]]:
-        """The commands that draw it."""
+        """The commands that draw the picture."""
         yield [*self.run(), "--trace", self.trace, "-o", folder]
         yield ["plot", folder, "--series", self.panels, "-o", target]
 
@@ -70,7 +70,7 @@ class Picture:
         return str(json.loads(narrows([*self.run(), "--set", f"trace.samples={self.trace}", "--json"]))["event_hash"])
 
     def draw(self) -> None:
-        """Draw it with its commands."""
+        """Draw the picture with its commands."""
         from PIL import Image
         from PIL.PngImagePlugin import PngInfo
 

@@ -18,7 +18,7 @@ def regions(profiles: Sequence[Profile]) -> dict[str, str]:
 
 
 def values_region(profiles: Sequence[Profile]) -> str:
-    """Every option that a profile sets: its value in each, and what the kernel does; a dash if nothing is set."""
+    """Every option that a profile sets: its value per profile, and its treatment on the kernel; a dash if not set."""
     values = {profile["name"]: {row["key"]: row["value"] for row in settings(profile)} for profile in profiles}
     keys = list(dict.fromkeys(row["key"] for profile in profiles for row in settings(profile)))
     kernel = {row["key"]: KERNEL[row["kernel"]] for profile in profiles for row in settings(profile)}
@@ -31,7 +31,7 @@ def values_region(profiles: Sequence[Profile]) -> str:
 
 
 def sources_region(profile: Profile) -> str:
-    """What each value of a profile follows."""
+    """The source of each value of a profile."""
     rows = [f"| `{row['key']} = {row['value']}` | {row['follows']} |" for row in settings(profile)]
     return "\n".join(["| option | follows |", "|---|---|", *rows]) + "\n"
 

@@ -10,7 +10,7 @@ def filled(page: Path, contents: Mapping[str, str]) -> str:
     """The text of a page with the contents of its regions replaced.
 
     Raises:
-        SystemExit: A region is absent, or there more than once.
+        SystemExit: A region is absent, or occurs more than once.
     """
     text = page.read_text(encoding="utf-8")
     for name, content in contents.items():

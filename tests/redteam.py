@@ -4,7 +4,7 @@
     python tests/redteam.py --short    in the forms of the ordinary tests
     python tests/redteam.py --docs     writes the table to docs/security.md too, if all tests passed
 
-The exit status is 1 if a test fails. A test that is skipped, say for want of root, has no row.
+The exit status is 1 if a test fails. A skipped test, for example without root, has no row.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ NAMED = (
     ("DCCP sender", "dccp-udp", "tests::endings"),
     ("text of peers", "host", "text::tests"),
 )
-"""Crates and modules of tests of which some print rows; each other test is one, named as the test."""
+"""Subjects, crates and modules of tests. Some tests print rows; each other test is one row with its name."""
 REPLAY = (
     "cargo",
     "test",
@@ -70,11 +70,11 @@ REPLAY = (
     "--include-ignored",
     "--nocapture",
 )
-"""Programs of the kernel beside their twins. It prints rows too."""
+"""Compares programs of the kernel with their twins. The test prints rows too."""
 REPLAYED = {"NARROWS_PROGRAM_EVENTS": "10000000", "NARROWS_PROGRAM_FUZZ": "1000"}
-"""Events of simulations and drawn tapes, for each program."""
+"""The numbers of simulated events and of random tapes, for each program."""
 LONGER = "10"
-"""The Rust tests send this many times as much."""
+"""The Rust tests multiply their attempts by this."""
 PYTHON = [
     f"tests/python/test_{name}.py"
     for name in (
@@ -99,7 +99,7 @@ def rows(lines: list[str]) -> list[Row]:
 
 
 def outputs(lines: list[str]) -> dict[str, list[str]]:
-    """Return what each test printed, of an output with `--show-output`."""
+    """Return the lines that each test printed, from an output with `--show-output`."""
     found: dict[str, list[str]] = {}
     own: list[str] = []
     for line in lines:
@@ -144,7 +144,7 @@ def attempts(short: bool) -> tuple[bool, list[Row]]:
         passed, by_test = passed and good, outputs(lines)
         line_of = re.compile(rf"^test {module}::(\w+) \.\.\. ok$")
         named = [match[1] for line in lines if (match := line_of.match(line.strip()))]
-        passed = passed and bool(named)  # a test under another name is no success
+        passed = passed and bool(named)  # a filter that matches no test is no success
         for name in named:
             alone = (f"{subject}: {name.removeprefix('long_').replace('_', ' ')}", "1", "as the name says")
             found += rows(by_test.get(f"{module}::{name}", [])) or [alone]

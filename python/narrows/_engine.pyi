@@ -1,4 +1,4 @@
-"""The compiled engine. Scenarios are texts in TOML; everything else is a record."""
+"""The compiled engine. Scenarios are TOML strings; results are records."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

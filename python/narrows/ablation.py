@@ -2,8 +2,8 @@
 
 If a claim's verdicts differ between the worlds, its figure runs again in the paper's world, each time with one option
 at Linux's value: an option of the world's profile, or a key that the world sets itself. The option turns the claim if
-the verdict is then today's. Of a sweep, only the points run that these claims need: without them a claim's query
-returns other rows in the paper's world.
+the verdict is then today's. A sweep runs only the points that these claims need: those without which a claim's query
+returns different rows in the paper's world.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Turn:
-    """A claim whose verdict differs between the worlds, with the options that turn it one by one."""
+    """A claim whose verdict differs between the worlds, with the options each of which alone turns it."""
 
     row: Reproduced
     paper: Outcome
@@ -83,7 +83,7 @@ def options(figure: Figure) -> list[Option]:
 def ablate(
     done: Sequence[Reproduced], executor: Executor, mode: Mode, print_status: Callable[[str], None] = lambda text: None
 ) -> list[Turn]:
-    """Run every figure whose verdicts differ once per option, and return the options that turn them.
+    """Run every figure whose verdicts differ, once per option, and return the options that turn them.
 
     Args:
         done: The figures in both worlds.
@@ -122,8 +122,8 @@ def ablate(
 def needed(claims: Sequence[Claim], runs: Sequence[engine.Planned], results: ResultFrames) -> list[int]:
     """Return the indices of the runs that claims need.
 
-    A query that names values of a swept key usually reads these points only. A claim needs all runs if its query
-    returns other rows without the remaining ones.
+    A query that names values of a swept key usually reads only the points with these values. If the query returns
+    different rows from their runs alone, the claim needs all runs.
 
     Args:
         claims: The claims.

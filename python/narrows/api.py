@@ -56,14 +56,14 @@ def run(
         trace: Record samples every 10 ms, or at the given interval ("1ms").
         out: The folder for the results; finished runs in it are reused.
         jobs: Simultaneous runs; all cores by default.
-        on: "sim"; or in real time "kernel", as root, on this machine's TCP stack, or "shim", there with our schemes; or
-            "quic", on this machine, or "noq", there with noq's own controllers.
+        on: The backend: "sim"; or in real time, on this machine: "kernel", its TCP stack, as root; "shim", the same
+            stack with our schemes; "quic", QUIC with our schemes; "noq", QUIC with noq's own controllers.
         allow_outside: Whether a scenario file may name files outside its folder; `set` may anyway.
 
     Raises:
         ScenarioError: The scenario is invalid; the message names line, key and accepted values.
         UsageError: The scenario cannot be read.
-        KernelUnable: The place cannot run it.
+        KernelUnable: The backend cannot execute the scenario.
     """
     check_arguments(scenario=scenario, seed=seed, repeat=repeat, duration=duration, set=set, trace=trace, out=out)
     check_arguments(jobs=jobs, on=on, allow_outside=allow_outside)
@@ -125,7 +125,7 @@ def compare(
     Raises:
         ScenarioError: A value is invalid.
         UsageError: A list of values does not match the number of flows.
-        KernelUnable: The place cannot run it.
+        KernelUnable: The backend cannot execute the scenario.
     """
     check_arguments(schemes=schemes, rate=rate, rtt=rtt, buffer=buffer, start=start, stop=stop, count=count, each=each)
     check_arguments(queue=queue, loss=loss, ack_every=ack_every, ecn=ecn, seed=seed, repeat=repeat, duration=duration)
@@ -174,7 +174,7 @@ def overrides_of(given: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """Return the overrides of an argument `set`.
 
     Raises:
-        UsageError: A scenario cannot hold a value.
+        UsageError: A scenario cannot express a value.
     """
     try:
         return [(key, override_text(value)) for key, value in (given or {}).items()]
@@ -203,7 +203,7 @@ def plan(scenario: Scenario, traced: bool, on: str = engine.SIM) -> list[engine.
 
     Raises:
         ScenarioError: The scenario is invalid.
-        KernelUnable: The place cannot run it.
+        KernelUnable: The backend cannot execute the scenario.
     """
     return engine.plan(
         scenario.text, scenario.source, scenario.directory, scenario.overrides, traced, on, scenario.outside
@@ -262,7 +262,7 @@ def execute(
 
 
 def save_learned(file: Path, result: Mapping[str, Any]) -> None:
-    """Write the learned state of a run's router algorithms as JSON: one text per link.
+    """Write the learned state of a run's router algorithms as JSON: one string per link.
 
     Raises:
         UsageError: No router algorithm of the run learns.

@@ -12,10 +12,10 @@ Check = tuple[Callable[[Any], bool], str]
 
 
 def check_arguments(**given: Any) -> None:
-    """Refuse arguments whose type is not that of `KINDS`; `None` is accepted where it is a default.
+    """Refuse arguments that do not fit their entry in `KINDS`; `None` is accepted where it is a default.
 
     Raises:
-        UsageError: The argument, its value, and what is accepted.
+        UsageError: An argument does not fit; the message names it, its value and the accepted values.
     """
     for name, value in given.items():
         fits, accepted = KINDS[name]
@@ -33,7 +33,7 @@ def shown(value: Any, most: int = 80) -> str:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a text that UTF-8 can hold."""
+    """Whether a value is a string without NUL that UTF-8 can encode."""
     if not isinstance(value, str) or "\0" in value:
         return False
     try:
@@ -120,7 +120,7 @@ def pairs(sets: Sequence[str]) -> list[tuple[str, str]]:
     """Parse the parameters of `--set`, each `KEY=VALUE`.
 
     Raises:
-        UsageError: One sets nothing.
+        UsageError: A parameter has no equals sign.
     """
     values = []
     for text in sets:

@@ -28,7 +28,7 @@ _SUM = re.compile(r"([0-9a-f]{64}) [ *](.+)")
 MOST_BYTES = 1 << 30
 """The largest saved run, and the largest file of `SHA256SUMS`."""
 MOST_SUMMED = 4 << 30
-"""The largest sum of the files of `SHA256SUMS`, which may name one file many times."""
+"""The largest total size of the files in `SHA256SUMS`, which may name one file many times."""
 MOST_TRACE = 16 << 30
 """The largest trace file. Traces may exceed memory."""
 CHANGED = "does not match its checksum"
@@ -67,7 +67,7 @@ def parse(path: Path, content: bytes, place: str = "") -> dict[str, Any]:
     """Parse a result and check its shape.
 
     Raises:
-        DamagedError: It is no result.
+        DamagedError: The content is no result.
     """
     try:
         result = json.loads(content)
@@ -98,7 +98,7 @@ def check_inside(folder: Path, path: Path) -> None:
     """Reject a file that a symbolic link moves out of a folder of results; the folder itself may be a link.
 
     Raises:
-        DamagedError: It lies outside.
+        DamagedError: The file lies outside the folder.
     """
     try:
         within = path.resolve().is_relative_to(folder.resolve())
@@ -112,8 +112,8 @@ def digest(path: Path, most_bytes: int) -> tuple[str, int]:
     """Return the SHA-256 of a regular file, and its size.
 
     Raises:
-        ValueError: It is no regular file, or too large.
-        OSError: It cannot be read.
+        ValueError: The file is not regular, or is too large.
+        OSError: The file cannot be read.
     """
     with regular(path, most_bytes) as file:
         return hashlib.file_digest(file, "sha256").hexdigest(), os.fstat(file.fileno()).st_size
@@ -136,7 +136,7 @@ def check_file(path: Path, expected: str | None, where: str = "", most_bytes: in
     """Compare a file with its checksum, and return its size. Errors say `where` the checksum is.
 
     Raises:
-        DamagedError: It is missing, changed, no regular file or too large, or has no checksum.
+        DamagedError: The file is missing, changed, not regular or too large, or has no checksum.
     """
     if expected is None:
         raise DamagedError(path, NONE, old=True)
@@ -232,7 +232,7 @@ def saved_runs(folder: Path) -> list[dict[str, Any]]:
     Runs of earlier commands stay in the folder for reuse, but are not among the results.
 
     Raises:
-        DamagedError: A run is damaged, has no checksum, or the name of another run.
+        DamagedError: A run is damaged, has no checksum, or has the name of another run.
     """
     found, plan = [], read_plan(folder.parent)
     for path in sorted(folder.glob("*.json")):

@@ -7,7 +7,7 @@
     [plot]      keys that plots leave out
     [[claim]]   one claim, or with `rows` a table of them
     [causes]    why claims do not hold, by name
-    [names]     how texts spell values, such as name = "Name"
+    [names]     how texts for people spell values, such as name = "Name"
 
 `alternative` names the scheme that a printed figure improves on. The claim's query then also runs with that scheme as
 `scheme`, which gives the column `than`.
@@ -37,7 +37,7 @@ from narrows.toml import check_controls
 
 ENDING = ".claims.toml"
 NAME = re.compile(r"[\w.-]+")
-"""A file of the same folder."""
+"""The name of a file in the same folder."""
 TEXT_TABLES = ("names", "query", "causes")
 SHARED = ("figure", "plot", "defaults", "cases", *TEXT_TABLES)
 TABLES = {"claim", *SHARED}
@@ -62,7 +62,7 @@ TEXTS = {"id", "text", "source", "kind", "sql", "unit", "cause", "direction", "r
 AXES = ("xlabel", "ylabel")
 """Keys of a plot that `axes` lists."""
 PROSE = {"text", "source", "cause", "bound", "title", *AXES}
-"""Texts for people, whose placeholders are spelled as in `[names]`."""
+"""Keys with texts for people; their placeholders give values as `[names]` spells them."""
 NUMBERS = {"tolerance", "within", "baseline"}
 HEADS = {
     "claim": re.compile(r"\s*\[\[\s*claim\s*\]\]"),
@@ -108,8 +108,8 @@ def read(path: Path, paper: Shared) -> Sheet:
 
     Args:
         path: The file.
-        paper: Tables of the paper. The file's own runs, defaults, names, queries and causes replace those of the same
-            name, and its cases replace all of the paper's.
+        paper: Tables of the paper. The file's own runs, defaults, names, queries and causes replace the paper's of the
+            same name, and its cases replace all cases of the paper.
 
     Raises:
         UsageError: The file cannot be read; a table, key, query, cause or placeholder is unknown, missing or unused; or
@@ -129,7 +129,7 @@ def shared(path: Path, data: Table) -> Shared:
     """Return the tables of a `paper.toml` or a claims file that figures may share.
 
     Raises:
-        UsageError: One of them is no table, or a name, query or cause is no text.
+        UsageError: A shared table is no table, or a name, query or cause is no string.
     """
     for what in SHARED:
         table = data.get(what, {})
@@ -160,7 +160,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
     """Read a TOML file; errors call it `what`.
 
     Raises:
-        UsageError: It cannot be read.
+        UsageError: The file cannot be read, or is no TOML.
     """
     try:
         inside(path.parent, path.name, str(path))
@@ -175,7 +175,7 @@ def parsed(text: str) -> dict[str, Any]:
     """Parse TOML.
 
     Raises:
-        ValueError: It is no TOML, nested too deeply, or has control characters in texts.
+        ValueError: The text is no TOML, is nested too deeply, or has control characters in strings.
     """
     try:
         data = tomllib.loads(text)
@@ -186,10 +186,10 @@ def parsed(text: str) -> dict[str, Any]:
 
 
 def check_keys(place: Path | str, where: str, data: Table, known: Collection[str], needed: Collection[str]) -> None:
-    """Refuse a table with an unknown key, or without a needed one.
+    """Refuse a table with an unknown key, or without a required key.
 
     Raises:
-        UsageError: It is such a table.
+        UsageError: A key is unknown or missing.
     """
     for key in data:
         if key not in known:
@@ -205,13 +205,13 @@ class _Row:
     place: str
     name: str
     levels: tuple[Table, ...]
-    """The sources of its keys: a later level replaces keys of an earlier one."""
+    """The sources of its keys: a later level replaces keys of an earlier level."""
     case: Table = field(default_factory=dict)
-    """Keys that the case derives from expanded ones, such as `id = "{id}-small"`."""
+    """Keys that the case derives from expanded keys, such as `id = "{id}-small"`."""
     first: bool = True
-    """This is the first case, or there are none."""
+    """Whether this is the first case, or there are no cases."""
     own: bool = False
-    """It states keys for this case."""
+    """Whether the row states keys for this case."""
 
 
 @dataclass
@@ -286,7 +286,7 @@ class _File:
                     yield _Row(place, name, (defaults, table, values, row, *own), after, order == 0, bool(own))
 
     def _listed(self, place: str, what: str, table: Table) -> list[Table]:
-        """Return the rows of a table. With a `header` they are lists of values, then tables of further keys."""
+        """Return the rows of a table. With a `header`, a row is a list of values, then tables of further keys."""
         header = table.get("header")
         if header is None:
             return _tables(place, f"{what}: rows", table["rows"])
@@ -355,7 +355,7 @@ class _File:
         return written
 
     def _beside(self, keys: Table, written: Table, alternative: str) -> str:
-        """Return a printed figure's query, joined with that of the alternative, as `than`, if it is another scheme."""
+        """Return a printed figure's query; if the alternative is another scheme, join its query as column `than`."""
         if written["kind"] != KIND or alternative == keys.get("scheme"):
             return str(written["sql"])
         other = str(self._filled({**keys, "scheme": alternative}, {"sql"})[0]["sql"])
@@ -434,7 +434,7 @@ class _File:
         return written, writer.used
 
     def _head(self, what: str, number: int) -> str:
-        """Return file and line of a table of claims or plots; the file alone for another notation."""
+        """Return file and line of a table of claims or plots; the file alone if the notation has no such line."""
         heads = [at for at, line in enumerate(self.lines, 1) if HEADS[what].match(line)]
         return f"{self.path}:{heads[number]}" if number < len(heads) else str(self.path)
 

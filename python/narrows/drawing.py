@@ -24,7 +24,7 @@ INDEX = "plots.json"
 """Lists the plots of a folder: the digest of its inputs and the checksums of its files, per plot."""
 MOST_BYTES = 256 << 20
 FEW = 4
-"""Up to this many plots are drawn in one process: several take a second to start."""
+"""Up to this many plots are drawn in one process: starting more processes takes a second."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Drawing:
     """A plot to draw."""
 
     stem: str
-    """Its files in the report's folder, without their endings."""
+    """The path of its files in the report's folder, without their endings."""
     place: str
     """The location of its options, for messages."""
     options: Mapping[str, Any]

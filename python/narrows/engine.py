@@ -1,4 +1,4 @@
-"""The seam to the compiled engine: runs, registries and benchmarks. `hosts` is the seam to work on hosts."""
+"""The interface to the compiled engine: runs, registries and benchmarks. `hosts` is its interface to real hosts."""
 
 from __future__ import annotations
 
@@ -93,11 +93,11 @@ __all__ = [
     "version",
 ]
 
-# Names that the engine uses, each written once.
+# Names shared with the engine, each written once.
 ROUTER = "router"
 """A router algorithm: the field of a link and of a benchmark row, the key of a scenario, the prefix of its series."""
 FINGERPRINTS = {SIM: "sim", KERNEL: "kernel", SHIM: "kernel", QUIC: "quic", NOQ: "quic"}
-"""The backend whose sources a run depends on, by place."""
+"""The name of the sources that a run depends on, by backend."""
 
 RUN_FIELDS = tuple(RunRow.__annotations__)
 """Fields of a result, in printing order."""
@@ -127,8 +127,8 @@ def _sources() -> Sources:
 def fingerprint(planned: Planned) -> str:
     """Return a fingerprint of the sources that a run depends on: its backend, and the schemes of its flows.
 
-    Saved runs of another fingerprint are not reused. After a change of one scheme, runs of others remain valid. Runs
-    in real time also depend on the kernel's version, and only on those of our schemes that run there.
+    Saved runs of another fingerprint are not reused. After a change of one scheme, runs of other schemes remain valid.
+    Runs in real time also depend on the kernel's version; of our schemes, they depend only on those that they execute.
     """
     names = {scheme.partition(":")[0].strip() for scheme in planned.schemes}
     place = [] if planned.on == SIM else [planned.on, platform.release()]
@@ -226,7 +226,7 @@ def plan(
 
     Raises:
         ScenarioError: The scenario or an override is invalid.
-        KernelUnable: The place cannot run it.
+        KernelUnable: The backend cannot execute the scenario.
     """
     folder = None if directory is None else str(directory)
     planned = []
@@ -270,7 +270,7 @@ def explain(
 
 @functools.cache
 def profiles() -> tuple[Profile, ...]:
-    """Return the profiles of transport options, the default first: settings, their sources, and what it lacks."""
+    """Return the profiles of transport options, the default first: settings with sources, missing features."""
     return tuple(_engine.profiles())
 
 

@@ -35,8 +35,8 @@ def contents(path: Path, most_bytes: int, *, stream: bool = False) -> bytes:
         stream: Also accept pipes and devices.
 
     Raises:
-        ValueError: It is no regular file, or too large. The message states the problem and what is accepted.
-        OSError: It cannot be read.
+        ValueError: The file is not regular, or is too large. The message states the problem and what is accepted.
+        OSError: The file cannot be read.
     """
     with regular(path, most_bytes, stream=stream) as opened:
         data = opened.read(most_bytes + 1)
@@ -49,8 +49,8 @@ def regular(path: Path, most_bytes: int, *, stream: bool = False) -> io.Buffered
     """Open a regular file, or with `stream` also a pipe or a device.
 
     Raises:
-        ValueError: It is no regular file, or larger than `most_bytes`; the message states what is accepted.
-        OSError: It cannot be read.
+        ValueError: The file is not regular, or is larger than `most_bytes`; the message states what is accepted.
+        OSError: The file cannot be read.
     """
     # Without O_NONBLOCK, opening a pipe waits for its writer.
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | (0 if stream else os.O_NONBLOCK))
@@ -78,11 +78,11 @@ def read_text(path: Path, accepted: str, *, stream: bool = False) -> str:
 
     Args:
         path: The file.
-        accepted: What errors name as accepted, such as "a TOML file in UTF-8".
+        accepted: The accepted files, as errors state them: "a TOML file in UTF-8".
         stream: Also accept pipes and devices.
 
     Raises:
-        UsageError: It cannot be read, is not UTF-8, is no regular file, or too large.
+        UsageError: The file cannot be read, is not UTF-8, is not regular, or is too large.
     """
     try:
         data = contents(path, TEXT_BYTES, stream=stream)
@@ -150,7 +150,7 @@ def write_atomic(path: Path, content: str | bytes) -> None:
 
 @contextlib.contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Name a file in errors that name no file, as of a full disk, or name a temporary file beside it."""
+    """Name a file in errors that name no file (such as a full disk) or a temporary file beside it."""
     try:
         yield
     except OSError as error:
@@ -222,7 +222,7 @@ def make_folder(path: Path, flag: str = "--out") -> None:
 def locked(out: Path) -> Iterator[None]:
     """Lock a folder of results against other processes and threads, and delete partial files of a killed process.
 
-    A thread that has the lock may take it again.
+    A thread that has locked a folder may lock it again.
 
     Raises:
         UsageError: The folder cannot be created, or it or one of its folders is a symbolic link.

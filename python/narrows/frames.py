@@ -35,7 +35,7 @@ class ResultFrames:
     """Raw results, frames and samples of one or many runs. `narrows.Results` documents them and draws them."""
 
     stepwise = False
-    """Whether samples are changes, so that a value lasts until the next one."""
+    """Whether samples record changes, so that each value lasts until the next sample."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ResultFrames:
         self.checked_traces: dict[str, dict[str, Path]] = {}
         """Trace files that matched their checksums, by run and name."""
         self.complete = True
-        """Whether all runs are known to be present; a folder of interrupted work has only the finished ones."""
+        """Whether all runs are known to be present; a folder of interrupted work has only the finished runs."""
         self.points = [column_names(point) for point in points]
         self.keys: list[str] = list(dict.fromkeys(key for point in self.points for key in point))
         """The swept keys, in scenario order."""
@@ -188,7 +188,7 @@ class ResultFrames:
             if path is not None:
                 head = {"id": run, "seed": result["seed"], **point}
                 columns = [pl.lit(value).alias(key) for key, value in head.items()]
-                scan = pl.scan_parquet(path, glob=False)  # a name may hold a star
+                scan = pl.scan_parquet(path, glob=False)  # a name may contain a star
                 frames.append(scan.with_columns(pl.col(pl.Categorical).cast(pl.String), *columns))
         if not frames:
             raise UsageError(
@@ -264,7 +264,7 @@ def _flat(row: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def query(results: ResultFrames, sql: str) -> pl.DataFrame:
-    """Run a query over the frames, with `samples` if the runs have a trace. Equal results give equal bits.
+    """Run a query over the frames, with `samples` if the runs have a trace. Equal results give bit-identical values.
 
     Sums of floats depend on the order of rows, which polars' streaming engine and parallel reads of Parquet files do
     not keep. So the columns of `samples` that the query names are read first, and the query runs in memory. Joins and
@@ -284,7 +284,7 @@ def query(results: ResultFrames, sql: str) -> pl.DataFrame:
     except pl.exceptions.PolarsError as error:
         raise ValueError((str(error).strip().splitlines() or [type(error).__name__])[0]) from None
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # polars raises it past Exception, as for a table without columns
+        if type(error).__name__ != "PanicException":  # a panic of polars is no `Exception`: a table without columns
             raise
         raise ValueError(f"polars cannot run the query: {error}") from None
     answer = answer.cast({selectors.decimal(): pl.Float64})  # polars reads 1.0 in a query as a decimal

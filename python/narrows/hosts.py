@@ -1,4 +1,4 @@
-"""The seam to the engine's work on hosts: programs of the kernel, BRF, and throughput tests of QUIC."""
+"""The interface to the engine's work on real hosts: programs of the kernel, BRF, and throughput tests of QUIC."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ def unload_program(name: str) -> tuple[str, int]:
     """Unregister a program. Connections that use it keep it until they end.
 
     Raises:
-        KernelUnable: It is not loaded, or there are no rights.
+        KernelUnable: The program is not loaded, or the user lacks the rights.
         KernelFailed: The kernel refused a step.
 
     Returns:
-        Its name in the kernel, and how many connections use it.
+        The program's name in the kernel, and how many connections still use it.
     """
     kernel_name, sockets = _programs().unload_program(name)
     return str(kernel_name), int(sockets)
@@ -64,7 +64,7 @@ def program_status(seconds: float) -> list[ProgramStatus]:
     """Observe the loaded programs for a time.
 
     Raises:
-        KernelUnable: There are no rights.
+        KernelUnable: The user lacks the rights.
         KernelFailed: The kernel refused a step.
     """
     return list(_programs().program_status(seconds))
@@ -77,17 +77,17 @@ def attach_brf(
     values: Sequence[tuple[str, str]] = (),
     dry: bool = False,
 ) -> Attached:
-    """Write and read BRF's rate in TCP options of this host, until it is detached or the machine restarts.
+    """Write and read BRF's rate in TCP options on this host, until BRF is detached or the machine restarts.
 
     Args:
-        cgroup: The cgroup whose connections take part; `None` for all.
+        cgroup: The cgroup whose connections use the option; `None` for all connections.
         adopts: Whether every connection that begins there uses the scheme.
         limit_mbit: The highest rate that receivers request, headers included.
         values: Parameters of the scheme, as text by name.
         dry: Only check.
 
     Raises:
-        KernelUnable: A value is refused, or there are no rights. Nothing stays in the kernel.
+        KernelUnable: A value is refused, or the user lacks the rights. Nothing stays in the kernel.
         KernelFailed: The kernel refused a step.
     """
     attached: Attached = _programs().attach_brf(cgroup, adopts, limit_mbit, list(values), dry)
@@ -98,7 +98,7 @@ def detach_brf(cgroup: Path | None) -> list[str]:
     """Undo `attach_brf` for a cgroup, or for all with `None`. Return the removed items, one line each.
 
     Raises:
-        KernelUnable: There is no such attachment, or there are no rights.
+        KernelUnable: There is no such attachment, or the user lacks the rights.
         KernelFailed: The kernel refused a step.
     """
     return list(_programs().detach_brf(cgroup))
@@ -108,7 +108,7 @@ def brf_status() -> dict[str, Any]:
     """Return the attachments of `attach_brf`, and the counters since the scheme was loaded.
 
     Raises:
-        KernelUnable: There are no rights.
+        KernelUnable: The user lacks the rights.
         KernelFailed: The kernel refused a step.
     """
     return dict(_programs().brf_status())
@@ -132,7 +132,7 @@ def run_brf_switch(settings: SwitchSettings, handle: Handle, on_line: Callable[[
         on_line: Receives the lines of the log, in the switch's thread.
 
     Raises:
-        KernelUnable: There are no rights, or a port cannot be used.
+        KernelUnable: The user lacks the rights, or a port cannot be used.
         KernelFailed: The kernel refused a step.
     """
     _programs().run_brf_switch(settings, handle, on_line)
@@ -147,7 +147,7 @@ def clean_brf_switches() -> list[str]:
     """Remove leftovers of killed switches in this network namespace. Return the names of their ports.
 
     Raises:
-        KernelUnable: There are no rights.
+        KernelUnable: The user lacks the rights.
     """
     return list(_programs().clean_brf_switches())
 

@@ -1,11 +1,11 @@
 """Results of throughput tests in the layout of `iperf3 --json`, for `narrows perf`.
 
-Keys have iperf3's names, units and places: bytes, seconds, bits per second, RTTs in microseconds. The streams of a test
-share a connection, so that each has its RTT, window and MTU; `retransmits` of a stream is null if there are several,
-and `socket` is the number of the stream. `retransmits` are packets declared lost, whose data QUIC sends again. `rttvar`
-and `snd_wnd` are null: the transport does not report them. So are, at a receiver, the sender's RTTs and window, and a
-scheme that the sender has not stated. Keys that only TCP's sockets have are missing: `cookie`, `tcp_mss_default`,
-`sock_bufsize`, `sndbuf_actual`, `rcvbuf_actual`; so is the congestion control of the receiver.
+Keys have iperf3's names, units and positions: bytes, seconds, bits per second, RTTs in microseconds. The streams of a
+test share a connection: each stream reports the connection's RTT, window and MTU. `retransmits` counts packets declared
+lost, whose data QUIC sends again; it is null per stream if there are several streams. `socket` is the stream's number.
+`rttvar` and `snd_wnd` are null: the transport does not report them. At a receiver, the sender's RTTs and window are
+null too, and so is the scheme unless the sender stated it. Keys that only TCP sockets have are missing (`cookie`,
+`tcp_mss_default`, `sock_bufsize`, `sndbuf_actual`, `rcvbuf_actual`), as is the receiver's congestion control.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from narrows import engine
 
 MAX_ROWS = 20_000
-"""The most intervals, and the most intervals of streams, that a recording keeps; the others are counted only."""
+"""The most intervals, and the most stream rows, that a recording keeps. It only counts further intervals."""
 
 
 @dataclass

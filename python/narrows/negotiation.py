@@ -36,7 +36,7 @@ def negotiate(
     Args:
         role: "node", "server" or "client".
         settings: Its settings; rates in Mbit/s on the wire, times in seconds.
-        handle: Ends it when cancelled.
+        handle: Ends the daemon when cancelled.
         on_event: Called with "listening" and an address, or "log" and a text.
 
     Raises:
@@ -57,7 +57,7 @@ def address(text: str, flag: str) -> str:
     """Resolve a host with an optional port to an IPv4 address with a port.
 
     Raises:
-        UsageError: It is no address, or cannot be resolved.
+        UsageError: The text is no address, or cannot be resolved.
     """
     host, colon, number = text.partition(":")
     try:
@@ -111,7 +111,7 @@ def run(role: str, settings: dict[str, Any], *, duration: str | None, as_json: b
 
     Raises:
         UsageError: A setting is invalid.
-        Stopped: A signal ended a client before its transmission.
+        Stopped: A signal ended a client.
         LiveFailed: A socket cannot be opened, or the server is silent.
     """
     left = None if duration is None else seconds(duration, "--duration")

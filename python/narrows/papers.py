@@ -8,7 +8,8 @@
 world, such as the profile of an ns-3. Every figure runs there (`paper`), and without these keys in TCP as Linux deploys
 it (`today`).
 
-`literal` of a paper names the corrections that its printed form omits: the parameter `literal` of its scheme or router.
+`literal` of a paper names the corrections that its printed form omits. The parameter `literal` of its scheme or router
+selects that form.
 
 `quick` and `full` of a figure replace values of its scenario for `--quick` and `--full`. A claim's query runs over the
 tables `flows`, `links` and `runs` of its figure, over `connections` if there are multipath connections, and over
@@ -262,7 +263,7 @@ def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
     """Build a claim, with a remark if its schemes are reconstructions.
 
     Raises:
-        ValueError: The claim cannot be judged, or `schemes` omits a reconstruction that it concerns.
+        ValueError: The claim cannot be judged, or `schemes` omits a reconstruction that the claim concerns.
     """
     printed, stated = row.get("paper"), row.get("schemes")
     schemes = _schemes(stated)
@@ -290,7 +291,7 @@ def _claim(row: Mapping[str, Any], scenario: Scenario) -> Claim:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Yield all texts of a scenario."""
+    """Yield all strings of a scenario."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):

@@ -83,7 +83,7 @@ class Session:
         per_address: int | None,
         longest: str,
     ) -> None:
-        """Serve tests until a signal, the end of `duration`, or `once` the first test.
+        """Serve tests until a signal, the end of `duration`, or with `once` the end of the first test.
 
         Args:
             listen: The address and port.
@@ -92,8 +92,8 @@ class Session:
             once: End after a test.
             duration: The longest duration of the server.
             connections: The limit of simultaneous tests.
-            per_address: The limit of connections of an address; `None`: half of `connections`.
-            longest: The longest test that a client may ask for.
+            per_address: The limit of connections per address; `None`: half of `connections`.
+            longest: The longest test that a client may request.
 
         Raises:
             UsageError: A setting is invalid.

@@ -10,11 +10,11 @@ from urllib.parse import quote
 from PIL import Image
 
 COLOURS = 128
-"""Colours of an embedded bitmap. Plots have few, and a palette takes a third of the bytes of true colour."""
+"""Colours of an embedded bitmap. Plots have few colours, and a palette takes a third of the bytes of true colour."""
 BROAD = 900
 """Plots wider than this many pixels have several panels and get a row of their own."""
 VECTORS = ("svg", "pdf")
-"""The files beside the page."""
+"""The formats of the vector files beside the page."""
 
 
 @dataclass(frozen=True)

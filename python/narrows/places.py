@@ -3,7 +3,7 @@
 | backend | schemes |
 |---|---|
 | `sim` | ours, in the simulator |
-| `kernel` | the kernel's own, and ours that it lacks |
+| `kernel` | the kernel's own; ours where the kernel lacks the scheme | |
 | `shim` | ours, on the kernel's TCP |
 | `quic` | ours, in noq |
 | `noq` | noq's own |

@@ -1,4 +1,4 @@
-"""Plans and executes the runs of figures: in the world of the paper, in today's, or in today's on the kernel."""
+"""Plans and executes the runs of figures: in the paper's world, in today's world, or in today's world on the kernel."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def worlds(figure: Figure, chosen: Sequence[WorldName] = WORLDS) -> list[WorldNa
 
 
 def on_kernel(runs: Sequence[engine.Planned]) -> list[engine.Planned]:
-    """Return the simulated runs that the kernel can execute, as runs there.
+    """Return the simulated runs that the kernel can execute, as kernel runs.
 
     Raises:
-        KernelUnable: It can execute none of them; the reason is that for the first one.
+        KernelUnable: The kernel can execute none of them; the message gives the reason for the first run.
     """
     found, reason = [], None
     for run in runs:
@@ -75,7 +75,7 @@ def plan(paper: Paper, figure: Figure, world: WorldName, mode: Mode, seeds: int 
     """Plan the runs of a figure in one world.
 
     Raises:
-        ScenarioError: The scenario is invalid there.
+        ScenarioError: The scenario is invalid in that world.
         KernelUnable: The kernel can execute none of its runs.
     """
     scenario = figure.scenario.replaced(overrides(figure, world, mode, seeds))
@@ -127,7 +127,7 @@ class Executor:
 
 
 def judgeable(figure: Figure, whole: Results, part: Results) -> Figure:
-    """Return the figure with the claims that some of its runs decide: queries over these and over all runs agree."""
+    """Return the figure with the claims that `part` decides: their queries return the same rows over `whole`."""
 
     def found(results: Results, sql: str) -> Any:
         try:

@@ -1,7 +1,7 @@
 """Measures the effect of corrections to a paper's equations and algorithms.
 
 If a paper's rule was corrected (a misprint, a missing case), its scheme or router keeps the printed form under the
-parameter `literal`. The figures of such papers run once more with it, in the paper's world.
+parameter `literal`. The figures of such papers run once more with `literal`, in the paper's world.
 """
 
 from __future__ import annotations

@@ -29,11 +29,11 @@ def shown(text: str) -> str:
 
 
 PLAIN = {"±": "+-", "✓": "+", "✗": "x", "×": "x", "–": "-", "…": "...", "µ": "u", "≤": "<=", "≥": ">="}
-"""Signs of tables in ASCII."""
+"""ASCII replacements of symbols in tables."""
 
 
 def spelled(error: UnicodeError) -> tuple[str, int]:
-    """Handle an encoding error: spell letters that the terminal lacks in ASCII, or escape them."""
+    """Handle an encoding error: replace characters that the terminal lacks by ASCII, or escape them."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     letters = error.object[error.start : error.end]
@@ -80,13 +80,13 @@ class Silent(Listener):
     """A listener that warns of damage and ignores the rest."""
 
     def damaged(self, damages: Sequence[DamagedError]) -> None:
-        """Warn."""
+        """Warn of each damaged file."""
         for line in damage_lines(damages):
             warnings.warn(line, stacklevel=2)
 
 
 class Terminal(Listener):
-    """A listener that shows a bar on a terminal, and prints a line now and then elsewhere.
+    """A listener that shows a bar on a terminal, and elsewhere prints a line periodically.
 
     Args:
         report: Prints a line.
@@ -146,7 +146,7 @@ class Terminal(Listener):
         self._progress.update(self._task, completed=share, description=f"{finished} of {total} {self._noun}")
 
     def result(self, planned: Planned, result: Mapping[str, Any]) -> None:
-        """Pass the result on."""
+        """Pass the result to `each`."""
         if self._each is not None:
             self._each(dict(result))
 

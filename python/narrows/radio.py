@@ -16,7 +16,7 @@ CAPACITY, LOSS, DELAY = "capacity.trace", "loss.trace", "delay.trace"
 
 @dataclass(frozen=True)
 class RadioTrace:
-    """The three trace files of a radio path, as texts."""
+    """The contents of the three trace files of a radio path."""
 
     capacity: str
     """Mahimahi's format: one line per 1500-byte opportunity, its time in milliseconds."""

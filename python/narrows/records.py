@@ -81,7 +81,7 @@ class Scheme(Router):
 
 @dataclass(frozen=True)
 class Program:
-    """A scheme that the kernel can run as a program of its own."""
+    """A scheme that the kernel can run as a BPF program."""
 
     name: str
     """Its name in the kernel."""
@@ -114,7 +114,7 @@ class PlannedRow(TypedDict):
 
 
 class FlowRow(TypedDict):
-    """A flow in a result, in printing order; the fields of some flows follow."""
+    """A flow in a result, fields in printing order; fields that only some flows have follow."""
 
     flow: str
     scheme: str
@@ -133,7 +133,7 @@ class FlowRow(TypedDict):
 
 
 class LinkRow(TypedDict):
-    """A link in a result, in printing order; `router` follows if it has a router algorithm."""
+    """A link in a result, fields in printing order; `router` follows if the link has a router algorithm."""
 
     link: str
     utilization: float
@@ -145,7 +145,7 @@ class LinkRow(TypedDict):
 
 
 class RunRow(TypedDict):
-    """A result, in printing order. Fields of some runs follow: `connections`, `counters`, `host` and others."""
+    """A result, fields in printing order. Fields of some runs follow: `connections`, `counters`, `host` and others."""
 
     version: str
     scenario: str
@@ -196,7 +196,7 @@ class Explanation(TypedDict):
 
 
 class Setting(TypedDict):
-    """The value of an option in a profile, and the fact behind it."""
+    """The value of an option in a profile, and the source that it follows."""
 
     key: str
     value: str
@@ -242,7 +242,7 @@ class Datagrams(TypedDict):
 
 
 class ProgramStatus(TypedDict):
-    """Counters of a program of the kernel; calls and times are of the observed period."""
+    """Counters of a program of the kernel; calls and times cover the observed period."""
 
     name: str
     scheme: str
@@ -266,7 +266,7 @@ class Attached(TypedDict):
     link: str
     scheme: str
     loads: bool
-    """Whether the scheme is loaded for it."""
+    """Whether attaching loads the scheme."""
     adopts: bool
     """Whether connections that begin there use the scheme."""
 

@@ -144,7 +144,7 @@ def _described(row: Reproduced, options: Mapping[str, Any]) -> tuple[str, str]:
 def findings(path: Path, papers: Set[str]) -> list[dict[str, str]]:
     """Read the numbered findings of a folder of papers: headline, sentences and command of each.
 
-    Without such a file there are none. A report on some papers shows the findings about these only.
+    Without this file there are no findings. A report on some papers shows only findings about those papers.
     """
     if not path.is_file():
         return []

@@ -165,9 +165,9 @@ def _count(number: int, noun: str) -> str:
 
 
 def _files(row: Reproduced, done: Sequence[Reproduced]) -> tuple[dict[str, bytes], list[Drawing]]:
-    """Return the frames of a figure in one world as files of the report, by name, and its plots.
+    """Return a figure's report files in one world: its frames as Parquet files by name, and the plots to draw.
 
-    Plots show the paper's world if it was run, because they contain the paper's points.
+    Plots show the paper's world if it was run, because they contain the values that the paper prints.
     """
     home = f"{row.paper.id}/{row.figure.id}"
     beside = [other.world for other in done if other.figure is row.figure]

@@ -70,7 +70,7 @@ def causes(outcomes: Sequence[Outcome]) -> tuple[list[str], list[int | None]]:
 
 
 def tally(done: Sequence[Reproduced], world: WorldName, counted: bool = True) -> Mapping[Verdict, int]:
-    """Count the claims of a world per verdict: those of the headline, or those beside it."""
+    """Count the claims of a world per verdict: those that the headline counts, or the others."""
     counts = dict.fromkeys(VERDICTS, 0)
     for row, outcome in rows(done):
         if row.world == world and outcome.claim.counted is counted:

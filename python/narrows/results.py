@@ -43,7 +43,7 @@ class Results(ResultFrames):
         Raises:
             UsageError: There is no such kind or option, the results lack its data, or more keys vary than panels show.
         """
-        from narrows import plots  # loads matplotlib, which results without a plot need not wait for
+        from narrows import plots  # here, because loading matplotlib takes long
 
         return plots.plot(self, kind, **options)
 

@@ -1,8 +1,8 @@
 """Executes planned runs on all cores and saves every finished run.
 
 A folder of results holds `runs/<id>.json`, each written atomically with a checksum, and `.plan`, a list of the runs of
-the last command. After any interruption (Ctrl-C, an error, a kill) the same scenario reuses the finished runs, and
-executes the others and those with damaged files.
+the last command. After any interruption (Ctrl-C, an error, a kill) the same command reuses the finished runs, and
+executes the other runs and those with damaged files.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Execute = Callable[[Planned, Path | None, Handle, threading.Event], dict[str, An
 
 
 def recording(capture: engine.Capture | None, qlog: Path | None) -> Execute:
-    """Return an executor in this thread that also writes the packets or the qlog of its run to files."""
+    """Return an executor that runs in the caller's thread and also writes a run's packets or qlog to files."""
 
     def execute(planned: Planned, traces: Path | None, handle: Handle, stop: threading.Event) -> dict[str, Any]:
         if stop.is_set():
@@ -55,7 +55,7 @@ def recording(capture: engine.Capture | None, qlog: Path | None) -> Execute:
 
 
 execute_locally = recording(None, None)
-"""Executes a run in this thread."""
+"""Executes a run in the caller's thread."""
 
 
 @dataclass
@@ -183,7 +183,7 @@ class Runner:
         return result
 
     def kept(self, planned: Planned) -> dict[str, Any] | None:
-        """Return the saved result of a run of any version if it is undamaged; record damaged files."""
+        """Return the saved result of a run if it is undamaged, even if its sources changed; record damaged files."""
         if self.out is None:
             return None
         path = self.out / "runs" / f"{planned.id}.json"

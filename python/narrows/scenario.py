@@ -82,14 +82,14 @@ def load(source: str | Path | Mapping[str, Any], *, stream: bool = True) -> Scen
         stream: Whether the path may be a pipe or a device, as `/dev/stdin`.
 
     Raises:
-        UsageError: The file cannot be read, or has control characters in texts.
+        UsageError: The file cannot be read, or has control characters in strings.
     """
     loaded = _load(source, stream=stream)
     if "\\" in loaded.text:  # TOML allows control characters as escapes only
         try:
             data = tomllib.loads(loaded.text)
         except (ValueError, RecursionError):
-            return loaded  # the engine says what is wrong
+            return loaded  # the engine reports the error
         try:
             check_controls(data)
         except ValueError as error:
@@ -111,7 +111,7 @@ def _load(source: str | Path | Mapping[str, Any], *, stream: bool) -> Scenario:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The arguments of `compare`. Times, rates and sizes are texts with units, as in a scenario file."""
+    """The arguments of `compare`. Times, rates and sizes are strings with units, as in a scenario file."""
 
     schemes: Sequence[str]
     rate: str = "100mbit"
@@ -178,12 +178,12 @@ class Comparison:
 
 
 def marking(queue: str) -> str | dict[str, Any]:
-    """Return a queue discipline that sets ECN marks. Drop-tail cannot; an inline table states its own `ecn`."""
+    """Return a queue discipline that sets ECN marks. Drop-tail cannot mark; an inline table states `ecn` itself."""
     return queue if queue == "droptail" or "{" in queue else {"kind": queue, "ecn": True}
 
 
 def split_values(text: str | Sequence[str] | None, flag: str = "") -> tuple[str, ...]:
-    """Split an option's value at its commas; a list is taken as it is.
+    """Split an option's value at its commas; a list stays unchanged.
 
     Args:
         text: The value; `None` gives no values.

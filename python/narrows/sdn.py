@@ -1,8 +1,8 @@
 """The controller of a BRF switch as an OpenFlow 1.3 application, for `narrows brf controller`.
 
-It polls the counters of a port of Open vSwitch, and the switch's queue there: OpenFlow 1.3 reports what queues sent and
-dropped, but not their length. The engine judges them by equations 5 and 6, and a congested port is reported to the
-switch. Messages to the switch are JSON in datagrams:
+It polls the counters of a port of Open vSwitch, and requests the length of the queue there from the BRF switch, because
+OpenFlow 1.3 reports how much queues sent and dropped, but not their length. The engine judges counters and length by
+equations 5 and 6; a congested port is reported to the BRF switch. Messages to that switch are JSON in datagrams:
 
 | message | answer |
 |---|---|
@@ -35,7 +35,7 @@ UNIX = "unix:"
 ETHERNET = 14
 """Bytes of an Ethernet header, which ports count and rates do not."""
 COUNTERS = ("waiting", "room", "capacity_bytes_s")
-"""Members of an answer that the judge needs."""
+"""Keys of an answer that the judge needs."""
 QUESTION_BYTES = 128
 """The length of a question."""
 ANSWER_S = 0.5
@@ -103,7 +103,7 @@ class SwitchLink:
         self._socket.send(json.dumps(message).ljust(length).encode())
 
     def _drain(self) -> None:
-        """Drop late answers."""
+        """Discard late answers."""
         self._socket.setblocking(False)
         try:
             while self._socket.recv(4096):

@@ -14,12 +14,12 @@ def run(settings: SwitchSettings, on_line: Callable[[str], None]) -> None:
     """Run a switch until Ctrl-C or SIGTERM.
 
     Args:
-        settings: As `hosts.run_brf_switch` takes them.
+        settings: As for `hosts.run_brf_switch`.
         on_line: Receives the lines of its log.
 
     Raises:
         Stopped: A signal ended the switch; nothing is attached any more.
-        KernelUnable: There are no rights, or a port cannot be used.
+        KernelUnable: The user lacks the rights, or a port cannot be used.
         KernelFailed: The kernel refused a step.
     """
     handle = engine.Handle()

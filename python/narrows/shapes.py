@@ -13,9 +13,9 @@ ID = re.compile(r"[0-9a-zA-Z][0-9a-zA-Z._-]{0,127}")
 _TEXTS = ("version", "scenario", "scheme", "link", "connection", "label", "params", "event_hash", "run_hash")
 _WHOLE = ("seed", "events", "data_packets", "subflows", *engine.CONNECTION_COUNTS)
 _NUMBERS = re.compile(r"\w+_(s|ms|us|bytes|pkt|percent|sent)")
-"""Names of further numbers: they end in a unit."""
+"""Names of other numeric fields: they end in a unit."""
 _PLANNED = ("duration_s", "rtt_base_ms")
-"""Numbers of the plan, which every backend reports."""
+"""Numbers known from the plan, which every backend reports."""
 _GROUPS = ("counters", "host")
 _TABLES = {"flows": engine.FLOW_FIELDS, "links": engine.LINK_FIELDS, "connections": engine.CONNECTION_FIELDS}
 LARGEST = 1 << 63

@@ -2,7 +2,7 @@
 
 A table function such as `read_csv` lets a query read files and addresses, and polars cannot disable that. A call is a
 name before a parenthesis, so only listed names are accepted there: functions of values, and keywords. Names of
-functions that read files are refused everywhere, even in texts.
+functions that read files are refused everywhere, even in string literals.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FUNCTIONS = frozenset(
 )
 """Functions that polars computes from the columns of a row or group."""
 BARE = frozenset({"dense_rank", "pi", "rank", "row_number"})
-"""Functions without values."""
+"""Functions without arguments."""
 KEYWORDS = frozenset(
     """
     all and as between by case cast distinct else except exists filter from group having in intersect is join like
@@ -29,7 +29,7 @@ KEYWORDS = frozenset(
 )
 """Words that may stand before a parenthesis without being a function."""
 DECIMALS = frozenset({"bigdecimal", "bignumeric", "dec", "decimal", "numeric"})
-"""Types with digits: polars panics for some of them."""
+"""Decimal types: polars panics for some of them."""
 MOST_BYTES = 100_000
 ACCEPTED = "accepted: one SELECT over the tables, with functions of values"
 _TOKEN = re.compile(
@@ -42,7 +42,8 @@ def check(sql: str) -> None:
     """Refuse a query that does not just select from tables.
 
     Raises:
-        ValueError: It is another statement, calls an unknown function, names one that reads files, or is too large.
+        ValueError: The query is another statement, calls an unknown function, names a function that reads files, or is
+            too large.
     """
     if not isinstance(sql, str) or len(sql) > MOST_BYTES:
         raise ValueError(f"the query is no text of at most {MOST_BYTES} characters; {ACCEPTED}")

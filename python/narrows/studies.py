@@ -1,4 +1,4 @@
-"""Starts studies: folders like those of papers, which `narrows reproduce` runs at once.
+"""Starts studies: folders like those of papers, ready for `narrows reproduce`.
 
 A new study consists of the files of `templates/study`, with `$name` and `$title` replaced.
 """

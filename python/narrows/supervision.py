@@ -1,4 +1,4 @@
-"""Signals: they end sessions on sockets, and wait while steps must not be divided."""
+"""Handles signals: they end sessions on sockets, and wait until steps that must not be interrupted are complete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from narrows.progress import print_status
 
 
 def supervised(work: Callable[[], None], handle: engine.Handle) -> tuple[BaseException | None, list[int]]:
-    """Run `work` to its end; Ctrl-C or SIGTERM cancels `handle`, a second signal once more.
+    """Run `work` to its end; Ctrl-C or SIGTERM cancels `handle`, a second signal cancels it again.
 
     Returns:
         The exception of `work`, if any, and the signals received.

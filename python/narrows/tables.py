@@ -191,7 +191,7 @@ def _is_stated(key: str, flows: pl.DataFrame) -> bool:
 
 
 def _connection_table(results: ResultFrames, many_points: bool) -> Table:
-    """Return the table of multipath connections; goodput counts data in the order of the connection."""
+    """Return the table of multipath connections; goodput counts data delivered in the connection's order."""
     frame = results.connections
     grouped = _is_crowded(frame)
     keys = [key for key in results.keys if many_points]

@@ -22,7 +22,7 @@ from typing import Any
 NAME = r"[\w-]+"
 PIECE = re.compile(rf"\{{\{{|\}}\}}|\{{\s*({NAME})\s*(?:\(([^(){{}}]*)\)\s*)?\}}|[{{}}]")
 LONE = re.compile(rf"\{{\s*({NAME})\s*\}}")
-"""A text that is one placeholder, which stands for the value itself instead of its text."""
+"""A string that is one placeholder: it becomes the value itself, with its type."""
 BINDING = re.compile(rf"\s*({NAME})\s*=\s*({NAME})\s*")
 MOST_LETTERS, MOST_NESTED = 100_000, 50
 """The longest text, and the deepest nesting of placeholders."""
@@ -31,14 +31,14 @@ ACCEPTED = "accepted: {NAME}, {QUERY(NAME = OTHER)}, and {{ or }} for a brace"
 
 @dataclass(frozen=True)
 class Sql:
-    """A query or a part of one, which is copied; values are quoted."""
+    """A query or a part of a query. Templates copy it unchanged; they quote values."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Placeholder:
-    """The name in braces, and the names that it binds to others."""
+    """The name in braces, and the names that it binds to other names."""
 
     name: str
     bound: Mapping[str, str]
@@ -150,7 +150,7 @@ class Writer:
         return self._sql(text, {}, (), set()).strip()
 
     def _sql(self, text: str, bound: Mapping[str, str], chain: tuple[str, ...], met: set[str]) -> str:
-        """Fill SQL in which names are `bound` to others; `met` collects the names that it uses."""
+        """Fill SQL in which names are `bound` to others; `met` collects the names that the SQL uses."""
         written: list[str] = []
         for part in parts(text):
             if isinstance(part, str):

@@ -58,7 +58,7 @@ def check_controls(data: Any, key: str = "") -> None:
         key: The key of the document.
 
     Raises:
-        ValueError: The key and the character.
+        ValueError: A control character was found; the message states the key and the character.
     """
     if isinstance(data, Mapping):
         for name, value in data.items():

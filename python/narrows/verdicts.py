@@ -12,11 +12,12 @@ stated bound for a figure printed as 'about 0'.
 | does not hold | all else | all else |
 
 `greater` and `less` compare seed by seed: with the column `than` of the query, or with the number `baseline`. A `value`
-holds in direction if it misses the band, but improves on the alternative as the paper does. The alternative is the
-column `than`: the same quantity of the scheme that the paper improves on, in the same runs. Our whole interval must lie
-on the paper's side of the alternative, nearer to the print than to the alternative, and no farther from the print than
-the alternative. A claim without an alternative never holds in direction, nor does one whose alternative lies on the
-wrong side of the print (`direction`). A claim with a missing value does not hold.
+holds in direction if it misses the band, but improves on the alternative as the printed value does. The alternative is
+the column `than`: the same quantity of the scheme that the paper improves on, in the same runs. Our whole interval must
+lie on the same side of the alternative as the printed value, nearer to the printed value than to the alternative, and
+no farther from the printed value than the alternative is. A claim never holds in direction without an alternative, or
+if its alternative lies on the wrong side of the printed value (`direction`). A claim with a missing value does not
+hold.
 """
 
 from __future__ import annotations
@@ -59,9 +60,9 @@ class Claim:
     schemes: tuple[str, ...] = ()
     """The schemes that the claim is about, if stated."""
     reading: Reading = "main"
-    """`second` is another reading of the paper's set-up, counted apart from the main one."""
+    """`second` is another reading of the paper's set-up, counted apart from the main reading."""
     bound: str = ""
-    """A bound that we chose, not the paper, in words."""
+    """A bound that we chose instead of the paper, in words."""
     remark: str = ""
     """The statement that some of these schemes are reconstructions."""
 
@@ -95,7 +96,7 @@ class Claim:
         return None
 
     def _margin_error(self) -> str | None:
-        """Return the reason if the claim cannot have its absolute margin."""
+        """Return the reason if the absolute margin is missing or not acceptable."""
         widest = max(TOLERANCE * abs(self.paper), JAIN_WITHIN) if isinstance(self.paper, int | float) else JAIN_WITHIN
         if self.kind == "value" and self.paper == 0:
             stated = self.within is not None and 0 < self.within < math.inf
@@ -238,8 +239,8 @@ def _judge_value(
         claim: The claim.
         ours: Our figure.
         than: The figure of the alternative.
-        lead: Our figure less that of the alternative, seed by seed.
-        half_way: Our figure less the middle of the print and the alternative, seed by seed.
+        lead: Our figure minus that of the alternative, per seed.
+        half_way: Our figure minus the midpoint between the printed figure and the alternative, per seed.
     """
     assert isinstance(claim.paper, int | float)
     paper, margin = claim.paper, claim.margin()
@@ -252,7 +253,7 @@ def _judge_value(
         return "does not hold"
     side = 1 if paper > than.mean else -1
     if claim.direction is not None and side != (1 if claim.direction == "greater" else -1):
-        return "does not hold"  # the alternative itself lies beyond the print
+        return "does not hold"  # the alternative lies on the wrong side of the printed figure
     farthest = max(abs(ours.low - paper), abs(ours.high - paper))
     beyond = all(min(side * gap.low, side * gap.high) > 0 for gap in (lead, half_way))
     return "holds in direction" if beyond and farthest <= abs(than.mean - paper) else "does not hold"

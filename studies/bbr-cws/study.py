@@ -8,11 +8,11 @@ Finished runs in DIR are reused. Criteria, fixed before any result was known:
 * retransmissions: packets retransmitted in all cells of duel.toml and crowd.toml, by all flows, as a share of BBR's;
 * alone: the least utilisation over the cells of alone.toml, each as a share of BBR's in the same cell.
 
-A rule is out if it has less than 97 % of BBR's utilisation alone in any cell. Of the others, the rule with the greatest
-mean Jain index + 0.25 x (1 - retransmissions) is kept.
+A rule is rejected if alone it has less than 97 % of BBR's utilisation in any cell. Of the others, the rule with the
+greatest mean Jain index + 0.25 x (1 - retransmissions) is kept.
 
-discarded.json holds the measurements of rules that no parameters of bbr-cws select any more. It names the version of
-the scheme behind each.
+discarded.json holds the measurements of rules that no parameters of bbr-cws select any more, with the version of the
+scheme that gave each of them.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def line(name: str, row: dict[str, float]) -> str:
 
 
 def table(rows: dict[str, dict[str, float]], first: str) -> str:
-    """Format a Markdown table. Parentheses mark the scores of rules that are out."""
+    """Format a Markdown table. Parentheses mark the scores of rejected rules."""
     head = f"| {first} | Jain, mean | least | 0.9 or more | retransmitted, of BBR's | alone, of BBR's | score |"
     return "\n".join([head, "|---|---:|---:|---:|---:|---:|---:|", *(line(name, row) for name, row in rows.items())])
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 DEEP = "250ms"
-"""The buffer of a discipline that keeps its queue short; it serves the worst case only (RFC 9332, appendix A)."""
+"""The buffer of a discipline that keeps its queue short: only the worst case fills it (RFC 9332, appendix A)."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Contestant:
     network: Mapping[str, Any] = field(default_factory=dict)
     """The keys of a scenario that its network changes."""
     slotted: Mapping[str, Any] = field(default_factory=dict)
-    """The keys that it changes too if links follow a capacity trace."""
+    """Further keys that the network changes if links follow a capacity trace."""
 
     @property
     def router(self) -> str:

@@ -62,17 +62,17 @@ class Data:
 
     @cached_property
     def deficit(self) -> dict[str, Figures]:
-        """By part, contestant and point."""
+        """The deficit by part, contestant and point."""
         return self._each(measure.deficit)
 
     @cached_property
     def queue(self) -> dict[str, Figures]:
-        """By part, contestant and point."""
+        """The queueing delay by part, contestant and point."""
         return self._each(measure.queue)
 
     @cached_property
     def dropped(self) -> dict[str, Figures]:
-        """By part, contestant and point."""
+        """The percentage of dropped packets by part, contestant and point."""
         return self._each(measure.dropped)
 
     @cached_property
@@ -101,7 +101,7 @@ class Data:
 
     @cached_property
     def convergence(self) -> Figures:
-        """Round trips to fair shares after joins, to a full and fair link after leaves."""
+        """Round trips to fair shares after joins, and to a full and fair link after leaves."""
         part = named("join")
         rows: Figures = {}
         for who in ALL:

@@ -1,4 +1,4 @@
-"""Fair shares: the rates of all flows if the network were max-min fair at every moment. The study's yardstick."""
+"""Fair shares: the rates of all flows if the network were max-min fair at every moment. The study's reference."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _nodes(scenario: Mapping[str, Any]) -> list[str]:
 
 
 def capacities_of(scenario: Mapping[str, Any]) -> list[float]:
-    """Return the payload rates of the links in the direction of data, in Mbit/s, without losses behind their queues."""
+    """Return the payload rates of the links in the direction of data, in Mbit/s, minus losses behind their queues."""
     network = scenario["network"]
     links = [link for link in scenario.get("links", ()) if link["from"] < link["to"]]
     rows = links or [network] * int(network.get("hops", 1))
@@ -139,7 +139,7 @@ def capacities_of(scenario: Mapping[str, Any]) -> list[float]:
 
 
 def narrowest(traces: Sequence[str], begin: float, end: float) -> float:
-    """Return the mean payload rate, in Mbit/s, of links in series with capacity traces: each second's least."""
+    """Return the mean payload rate, in Mbit/s, of links in series with capacity traces: the lowest rate per second."""
     rates = []
     for text in traces:
         times = [int(line) for line in text.splitlines() if line and not line.startswith("#")]

@@ -45,7 +45,7 @@ def line_style(contestant: Contestant) -> dict[str, Any]:
 
 
 def heat(table: Table, title: str, *, logarithmic: bool) -> Figure:
-    """Draw contestants against situations; light is good."""
+    """Draw contestants against situations; light cells are good."""
     names, columns = list(table), list(next(iter(table.values())))
     figure, panel = plt.subplots(figsize=(10.5, 1.6 + 0.34 * len(names)), layout="constrained")
     values = np.array([[math.nan if (x := table[name][key]) is None else x for key in columns] for name in names])

@@ -1,4 +1,4 @@
-"""The findings, as sentences. Their numbers come from the results, and each has the condition of its truth."""
+"""The findings, as sentences. Their numbers come from the results, and each has a condition for its truth."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def worst(figures: Figures, who: str) -> float:
 
 
 def glance(data: Data) -> Iterable[Finding]:
-    """The overviews."""
+    """Yield the findings from the overviews."""
     controlled = {who: max(worst(data.deficit[part], who) for part in CONTROLLED) for who in (*EXPLICIT, *OTHERS)}
     most = max(EXPLICIT, key=controlled.__getitem__)
     least = min(OTHERS, key=controlled.__getitem__)
@@ -121,7 +121,7 @@ def each(figures: Figures, names: Iterable[str], where: str, digits: int = 2) ->
 
 
 def grid(data: Data) -> Iterable[Finding]:
-    """Distance and number of flows."""
+    """Yield the findings about distance and number of flows."""
     rtt, flows, unequal = data.deficit["rtt"], data.deficit["flows"], data.deficit["unequal"]
     yield Finding(
         f"Deficits of the other schemes grow with distance: at 300 ms they are {spread(rtt, OTHERS, '300ms')} %. "
@@ -158,7 +158,7 @@ def grid(data: Data) -> Iterable[Finding]:
 
 
 def convergence(data: Data) -> Iterable[Finding]:
-    """Joins and leaves."""
+    """Yield the findings about joins and leaves."""
     rows = data.convergence
     explicit = [value for who in EXPLICIT for value in rows[who].values()]
     others = [value for who in OTHERS for value in rows[who].values()]
@@ -186,7 +186,7 @@ def convergence(data: Data) -> Iterable[Finding]:
 
 
 def files(data: Data) -> Iterable[Finding]:
-    """Files."""
+    """Yield the findings about files."""
     alone, load, mice = data.alone, data.arrivals, data.mice
     yield Finding(
         f"Nodectl's request before the first data costs a round trip: a file of 1 kB takes "
@@ -233,7 +233,7 @@ def files(data: Data) -> Iterable[Finding]:
 
 
 def limited(data: Data) -> Iterable[Finding]:
-    """Application-limited senders."""
+    """Yield the findings about application-limited senders."""
     rows, fair = data.limited, data.limited[FAIR]
     bulk, on_off, delay = "bulk, Mbit/s", "on-off, Mbit/s", "steady, RTT p95, ms"
     yield Finding(
@@ -257,7 +257,7 @@ def limited(data: Data) -> Iterable[Finding]:
 
 
 def loss(data: Data) -> Iterable[Finding]:
-    """Loss of data, and of feedback."""
+    """Yield the findings about loss of data and of feedback."""
     rows, before, acks = data.deficit["loss"], data.deficit["loss-before"], data.deficit["feedback"]
     paced = ("BRF", "Nodectl", "RCP")
     yield Finding(
@@ -283,7 +283,7 @@ def loss(data: Data) -> Iterable[Finding]:
 
 
 def moving(data: Data) -> Iterable[Finding]:
-    """Changing capacity."""
+    """Yield the findings about changing capacity."""
     rows = data.moving
     deficit = {name: f"{name}: deficit, %" for name in ("moves", "5G")}
     yield Finding(
@@ -317,7 +317,7 @@ def moving(data: Data) -> Iterable[Finding]:
 
 
 def neighbours(data: Data) -> Iterable[Finding]:
-    """CUBIC, and an unresponsive flow."""
+    """Yield the findings about competing CUBIC flows and an unresponsive flow."""
     (beside, fair), (unresponsive, fair_three) = data.neighbours().values()
     own = "the scheme"
     yield Finding(
@@ -345,7 +345,7 @@ def neighbours(data: Data) -> Iterable[Finding]:
 
 
 def dead(data: Data) -> Iterable[Finding]:
-    """A switch that fails."""
+    """Yield the findings about a switch that fails."""
     rows, fair = data.dead, data.dead[FAIR]
     lost = ("RCP", "XCP")
     yield Finding(
@@ -367,7 +367,7 @@ def dead(data: Data) -> Iterable[Finding]:
 
 
 def aqm(data: Data) -> Iterable[Finding]:
-    """One bit."""
+    """Yield the findings about ECN, whose feedback is one bit."""
     rows = data.aqm
     queue = "queue p95, ms"
     marking = [name for name in rows if "drop-tail" not in name]

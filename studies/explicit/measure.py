@@ -61,7 +61,7 @@ def fair_shares(part: Part, point: Mapping[str, Any], seed: int) -> list[float]:
 
 
 def named(flow: Mapping[str, Any], label: str) -> bool:
-    """Whether a flow has a label. Flows of the same label have numbers."""
+    """Whether a flow has a label. Flows with the same label are numbered."""
     return re.fullmatch(rf"{re.escape(label)}(-\d+)?", str(flow["flow"])) is not None
 
 
@@ -72,8 +72,8 @@ DEAF = "deaf"
 def deficit(part: Part, results: narrows.Results) -> dict[str, float]:
     """Return the deficit per point: the percentage of the fair shares that flows did not receive.
 
-    100 · Σ max(0, fair share − goodput) / Σ fair share over the participating flows, averaged over seeds. An idle link
-    and an unfair one both count.
+    100 · Σ max(0, fair share − goodput) / Σ fair share over the participating flows, averaged over seeds. Both an idle
+    link and an unfair allocation raise it.
     """
     sums: dict[str, list[float]] = {}
     for point, raw in zip(results.points, results.raw, strict=True):
@@ -130,8 +130,9 @@ RATE_MBIT = 100.0
 def files(results: narrows.Results, label: str) -> pl.DataFrame:
     """Return the files of a label that arrived after the warm-up and at least five seconds before the end.
 
-    Columns: `case`, `seed`, `kB`, `completion_s` (null if incomplete), and `slowdown`: completion over the least
-    possible, which is two round trips (handshake, last byte) plus the packets' transmission time at the link's rate.
+    Columns: `case`, `seed`, `kB`, `completion_s` (null if incomplete), and `slowdown`: completion time over the least
+    possible time, which is two round trips (handshake, last byte) plus the packets' transmission time at the link's
+    rate.
     """
     runs = results.runs.select("id", "warmup_s", "duration_s")
     frame = results.flows.filter(pl.col("label").str.contains(rf"^{label}(-\d+)?$")).join(runs, on="id")
@@ -179,7 +180,7 @@ def settled(times: Sequence[float], good: Sequence[bool], since: float, until: f
 
 
 def windowed(values: Sequence[float]) -> list[float]:
-    """Average each sample with those that follow it in a window of `WINDOW`; windows at the end are shorter."""
+    """Average each sample with the next samples in a window of `WINDOW`; windows at the end are shorter."""
     windows = (values[i : i + WINDOW] for i in range(len(values)))
     return [sum(window) / len(window) for window in windows]
 
@@ -193,7 +194,7 @@ def jain(values: Sequence[float]) -> float:
 def convergence(part: Part, results: narrows.Results) -> tuple[list[float | None], list[float | None]]:
     """Return round trips from each join to fair shares, and from each leave to fair shares of a full link.
 
-    The windows are `WINDOW` samples long, and one begins with every sample. Shares are fair if Jain's index of the
+    The windows are `WINDOW` samples long, and every sample begins a window. Shares are fair if Jain's index of the
     present flows is at least `FAIR`; the link is full at `FULL` of its capacity. Both must last for `STEADY_S`.
     """
     scenario = part.scenario()

@@ -29,7 +29,7 @@ class Part:
     ours: str = "flows.scheme"
     """The key that names the contestant's scheme."""
     chain: bool = False
-    """Whether links need an explicit router algorithm; a dumbbell takes it from the flows."""
+    """Whether links must name their router algorithm; a dumbbell takes the algorithm from its flows."""
     changed: Mapping[str, Any] = field(default_factory=dict)
     """Keys that change for every contestant."""
     slotted: bool = False
@@ -115,7 +115,7 @@ PARTS = (
 
 
 def run_predictions(contestant: Contestant, out: Path, jobs: int | None) -> dict[str, narrows.Results]:
-    """Run predict.toml without prediction, with what the router learns meanwhile, and with what it learned before."""
+    """Run predict.toml without prediction, with rates learned during the run, and with rates learned before it."""
     part = Part("predict")
     silent = {"kind": contestant.router, "prediction": False}
     before = out / "learned.json"
@@ -136,7 +136,7 @@ Runs = Mapping[str, Mapping[str, narrows.Results]]
 
 
 def named(name: str) -> Part:
-    """Return the part of a name."""
+    """Return the part with this name."""
     return next(part for part in PARTS if part.name == name)
 
 

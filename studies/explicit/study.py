@@ -2,9 +2,9 @@
 
     python studies/explicit/study.py [-o DIR] [--jobs N]        writes docs/studies/explicit.md and its figures
 
-Finished runs in DIR are reused. The head of the page and `measure.py` state questions and measures, `contestants.py`
-the schemes and their networks. A finding is a sentence with a condition: if the condition is false, the program omits
-and reports the sentence, and exits with status 1.
+Finished runs in DIR are reused. The head of the page and `measure.py` state questions and measures; `contestants.py`
+lists the schemes and their networks. A finding is a sentence with a condition: if the condition is false, the program
+omits and reports the sentence, and exits with status 1.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class Cell:
                 "buffer": f"{self.queue}pkt",
                 "loss": f"{100 * self.loss:g}%",
                 "loss_at": "ingress",
-                "reverse_rate": "10gbit",  # the emulator does not limit the way back
+                "reverse_rate": "10gbit",  # the emulator does not limit the return path
             },
             "flows": [
                 {"scheme": scheme, "rtt": f"{rtt:g}ms"} for scheme, rtt in zip(self.schemes, self.rtt, strict=True)
@@ -80,7 +80,7 @@ class Cell:
 class Sample:
     """One run: goodput in Mbit/s, RTTs in ms and retransmitted packets, one entry per flow.
 
-    All but `whole_rtt`, the mean of the smoothed RTT from the start on, and `retransmitted` leave out the warm-up.
+    All fields leave out the warm-up, except `whole_rtt` (mean of the smoothed RTT from the start) and `retransmitted`.
     """
 
     goodput: tuple[float, ...]
@@ -93,7 +93,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Deviation:
-    """Ours against the kernel: goodput in percent, the first flow's share in points, the RTT per flow in percent."""
+    """Ours minus the kernel's: goodput in percent, the first flow's share in points, the RTT per flow in percent."""
 
     goodput: float
     share: float

@@ -4,8 +4,9 @@
 
 Needs libns3-dev and a C++ compiler. Every finished run is appended to `target/ns3/cells.jsonl`; the same command reuses
 these runs until a source in `bench/ns3` changes. Writes `ns3.jsonl` beside this file after every run: a line per cell
-of which all runs are finished, in the order of the full grid, with values as those of a world in `cells.jsonl`. ns-3
-delivers about 10 000 packets a second: 100 Mbit/s take about real time, and the full grid about an hour of one core.
+of which all runs are finished, in the order of the full grid, with values in the form of a world in `cells.jsonl`. ns-3
+delivers about 10 000 packets a second: a run at 100 Mbit/s takes about its duration in real time, and the full grid
+about an hour of one core.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def arguments(cell: Cell, seed: int) -> list[str]:
     rtts = cell.rtt_ms if len(cell.rtt_ms) > 1 else cell.rtt_ms * len(cell.schemes)
     values = {
         "rate": f"{cell.rate_mbit_s:g}",
-        "buffer": int(packets + 1e-9),  # whole packets fit, whatever the last bits of the product
+        "buffer": int(packets + 1e-9),  # whole packets, despite rounding errors of the product
         "queue": cell.queue,
         "loss": f"{cell.loss_percent:g}",
         "jitter": f"{1e3 * _number(grid.JITTER):g}",

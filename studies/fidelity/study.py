@@ -36,11 +36,11 @@ FIGURE = DOCS / "images" / "fidelity.png"
 SEEDS = 10
 PROFILE_SEEDS = 3
 AIM = 0.9
-"""The part of the cells that should agree."""
+"""The share of the cells that should agree."""
 OFFSETS_MS = (0.3, 1, 2, 3, 5, 8, 15, 30, 60, 100, 200)
 SHIFTED = (3, 5, 15, 16)  # the numbers of the cells whose starts are shifted
 MORE_SEEDS = 40
-REPEATED = (3, 4, 5, 15, 16)  # those with shares near or beyond the bound, more often
+REPEATED = (3, 4, 5, 15, 16)  # cells with shares near or beyond the bound, run with `MORE_SEEDS`
 MSS_BITS = 8 * 1448
 RANDOM_LOSS_CONSTANT = 1.31  # of Reno under independent losses: Mathis et al., CCR 27(3), 1997
 
@@ -130,7 +130,7 @@ def kernel_repeats(measured: Sequence[Cell], runs: Runs) -> str:
 
 
 def in_virtual_time(settings: Mapping[tuple[object, ...], Sequence[Cell]], runs: Runs) -> dict[str, str]:
-    """Return the table of Linux's runs in virtual time, whose mean ours in `late` is compared with, and the count."""
+    """Return the table that compares `late` with the means of Linux's runs in virtual time, and the count."""
     repeats: dict[tuple[object, ...], list[Cell]] = {}
     for one in cells.read(cells.VIRTUAL):
         repeats.setdefault(one.setting(), []).append(one)
@@ -168,7 +168,7 @@ def in_virtual_time(settings: Mapping[tuple[object, ...], Sequence[Cell]], runs:
 
 
 def started(samples: Sequence[Sample]) -> Sample:
-    """Return the mean of runs with the smoothed RTT from the start on, the warm-up included."""
+    """Return the mean of runs, with the smoothed RTT from the start, warm-up included."""
     ours = cells.mean(samples)
     return replace(ours, smoothed_rtt=ours.whole_rtt)
 

@@ -2,8 +2,8 @@
 
     studies/kernel/uml/run.sh LINUX python studies/fidelity/virtual_cells.py [CELL...] [--seeds N]
 
-A setting is run with seeds 1 to N, those that the file has already are left out; CELL is a number of docs/fidelity.md.
-The random delay of 0 to 50 us per packet of the variant `late` makes runs differ by their seed.
+A setting runs with seeds 1 to N, except runs that the file already has; CELL is the number of a cell in
+docs/fidelity.md. The random delay of 0 to 50 us per packet of the variant `late` makes runs differ by their seed.
 """
 
 from __future__ import annotations

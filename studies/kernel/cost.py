@@ -5,17 +5,18 @@
 
 It needs `perf`, `ip`, `clang`, `bpftool` and the headers of libbpf.
 
-A connection over the loopback device of a network namespace of its own sends as fast as one processor allows, two
-segments per packet, so that nearly every packet is acknowledged. Two methods, one after the other:
+A connection over loopback in a new network namespace sends as fast as one processor allows, two segments per packet, so
+that nearly every packet is acknowledged. Two methods, one after the other:
 
 * The kernel's run statistics of BPF: the time of the function that processes an acknowledgement. The kernel's own BBR
-  has none, so programs that only call it are measured (`bbr_called.bpf.c`); the call is part of its time. Reading the
-  clock is part of every time.
-* `perf` samples the processors: all functions of a scheme and the kernel's way into a program. Time in helpers that
-  others use too (the maps of BPF, `ktime_get`) is not seen. Every sample is an interrupt that leaves the caches colder.
+  has no run statistics, so programs that only call it are measured (`bbr_called.bpf.c`); its time includes this call.
+  All times include reading the clock.
+* `perf` samples the processors: all functions of a scheme, and the kernel's code that enters a program. Time in helpers
+  that other code also uses (the maps of BPF, `ktime_get`) is not counted. Every sample is an interrupt that leaves the
+  caches colder.
 
-The time of a program differs between loads, which put it in different places in memory. So every run loads all
-programs anew, each time another one first. Measure on an idle machine.
+The time of a program differs between loads, which put it at different addresses in memory. So every run loads all
+programs again, each time with another program first. Measure on an idle machine.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ HERE = Path(__file__).resolve().parent
 DATA = HERE / "cost.jsonl"
 PAGE = HERE.parents[1] / "docs" / "deploy.md"
 OURS = ("bbr_plain", "bbr_gc", "bbr_cws", "bbr3")
-"""Programs, which `narrows kernel` loads by their names in Linux, too."""
+"""Our programs, by their names in Linux; `narrows kernel` also accepts these."""
 KERNEL, CALLED = "bbr", "bbr_called"
 """The kernel's own scheme, and programs that call it."""
 SECONDS, SAMPLED_SECONDS = 2.5, 4.0
 HERTZ = 4000
 RUNS = 8
-"""Twice each program in each place of the order."""
+"""Each program runs twice in each position of the order."""
 CLONE_NEWNET = 0x4000_0000
 STATISTICS = Path("/proc/sys/kernel/bpf_stats_enabled")
 KERNEL_SYMBOL = re.compile(r"^(bbr_\w+|minmax_running_max)$")
@@ -100,7 +101,7 @@ def send(scheme: str, ready: Any, over: Any, counted: Any) -> None:
 
 
 class Connection:
-    """One connection that sends, from the end of its first second on."""
+    """A sending connection; entering the context waits until its first second is over."""
 
     def __init__(self, scheme: str) -> None:
         self.scheme = scheme
@@ -121,7 +122,7 @@ class Connection:
 
 
 def sampled(scheme: str) -> dict[str, Any]:
-    """Return, by `perf`, the time per acknowledgement in ns, the number of these, and the samples by function."""
+    """Return the time per acknowledgement in ns by `perf`, the number of acknowledgements, and samples by function."""
     with Connection(scheme) as connection, tempfile.TemporaryDirectory() as folder:
         recording = f"{folder}/perf.data"
         start = time.monotonic()
@@ -135,7 +136,7 @@ def sampled(scheme: str) -> dict[str, Any]:
     symbols = Counter(fields[1] for line in lines if len(fields := line.split()) > 1)
     pattern = KERNEL_SYMBOL if scheme == KERNEL else PROGRAM_SYMBOL
     inside = {name: count for name, count in sorted(symbols.items()) if pattern.match(name)}
-    # `perf` runs a little longer than it samples; their rate gives the time.
+    # `perf` runs a little longer than it samples; the number of samples gives the sampled time.
     acks_sampled = acks * len(lines) / HERTZ / (os.cpu_count() or 1) / seconds
     ns = sum(inside.values()) / HERTZ * 1e9 / acks_sampled
     return {"sampled_ns": ns, "acks": round(acks_sampled), "symbols": inside}

@@ -3,9 +3,9 @@
     sudo python studies/kernel/programs.py [NAME...]     loads and measures programs: bbr_gc by default; 9 minutes each
     python studies/kernel/programs.py --print            writes the table from the stored runs
 
-A machine without other work gives the figures their meaning: each run keeps the load, and whether it was disturbed.
-Runs are kept in `programs.jsonl` beside this file; those that are there are not repeated. A cell agrees if the means of
-its runs are within 3 % in goodput and 5 % in mean RTT.
+The figures are valid only on a machine without other work: each run records the load, and whether it was disturbed.
+Runs are kept in `programs.jsonl` beside this file; stored runs are not repeated. A cell agrees if the means of its runs
+are within 3 % in goodput and 5 % in mean RTT.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PROGRAMS = {"bbr_gc": "bbr-gc", "bbr_cws": "bbr-cws", "bbr3": "bbr3"}
 WORLDS = ("kernel", "sim")
 RUNS = 2
 LENGTH = "20s"
-"""Long enough to hold two probes for the least RTT."""
+"""Long enough for two probes of the minimum RTT."""
 GOODPUT_PERCENT = 3.0
 RTT_PERCENT = 5.0
 

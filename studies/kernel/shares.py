@@ -4,7 +4,7 @@
     python studies/kernel/shares.py --print        writes the table from the stored runs
 
 Two flows share a link and a third joins. BRF's router drains queues at every allocation, as `narrows brf switch` does.
-A machine without other work gives the figures their meaning: each run keeps whether it was disturbed. Runs are kept in
+The figures are valid only on a machine without other work: each run records whether it was disturbed. Runs are kept in
 `shares.jsonl` beside this file.
 """
 
@@ -29,9 +29,9 @@ PAGE = HERE.parents[1] / "docs" / "fidelity.md"
 RTT_MS, BUFFER = 40, "1bdp"
 JOINS_S, ENDS_S = 5, 12
 SETTLED_S = 2
-"""Shares after a join count from this time on."""
+"""Shares after a join are averaged from this time on."""
 ENOUGH = 0.9
-"""The part of its share at which a flow has converged."""
+"""The fraction of its share at which a flow has converged."""
 Case = tuple[float, tuple[str, ...], bool]
 """The rate of the link in Mbit/s, the schemes of the two flows and of the one that joins, and whether receive windows
 grow as in Linux (`receive_autotuning`)."""
@@ -49,7 +49,7 @@ CASES: tuple[Case, ...] = (
     (40, ("cubic", "cubic", "cubic"), True),
 )
 PROGRAMS = ("bbr_gc", "bbr3")
-"""Programs that the cases need; BRF's and Nodectl's come with their runs, the others are the kernel's own."""
+"""Programs that the cases need; runs of BRF and Nodectl load their own, the other schemes are the kernel's."""
 WORLDS = ("kernel", "sim")
 RUNS = 3
 
@@ -139,7 +139,7 @@ def jain(rates: list[float]) -> float:
 def cells(rows: list[Row]) -> list[str]:
     """Return the values of one case in one world: medians of its runs."""
     rates = [median(row["after_mbit_s"][index] for row in rows) for index in range(3)]
-    # A share that is never reached counts as more than any other.
+    # A share that is never reached counts as an infinite time.
     reached = median(row["reached_rtts"] or float("inf") for row in rows)
     return [
         " / ".join(f"{rate:.1f}" for rate in rates),

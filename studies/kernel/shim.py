@@ -3,10 +3,10 @@
     sudo python studies/kernel/shim.py [--only PART]     measures both parts, or one; 13 minutes and one
     python studies/kernel/shim.py --print                writes the tables from the stored runs
 
-A machine without other work gives the figures their meaning: each run keeps the load and the emulator's lateness.
+The figures are valid only on a machine without other work: each run records the load and the emulator's lateness.
 
 Runs are kept in `shim.jsonl` beside this file. A cell agrees if the means of its runs are within 3 % in goodput and
-10 % in mean RTT. The kernel's own scheme and ours take turns, so that a change of the machine's load meets both.
+10 % in mean RTT. The kernel's own scheme and ours take turns, so that a change of the machine's load affects both.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ SCHEMES = ("cubic", "bbr")
 WORLDS = ("kernel", "shim")
 RUNS = 2
 LENGTHS = {"cubic": "15s", "bbr": "20s"}
-"""BBR's runs hold a probe for the least RTT, which comes every 10 s."""
+"""BBR's runs contain a probe of the minimum RTT, which comes every 10 s."""
 GOODPUT_PERCENT = 3.0
 RTT_PERCENT = 10.0
 LINKS = ({"rate": "100mbit", "rtt": "20ms", "buffer": "1bdp"}, {"rate": "1gbit", "rtt": "20ms", "buffer": "1bdp"})
 LIGHT = "5mbit"
 PAYLOAD = 1448 / 1500
-"""The part of a full packet that is payload: the greatest goodput of a link."""
+"""The share of payload in a full packet: the greatest goodput relative to the link's rate."""
 
 Row = dict[str, Any]
 
@@ -79,7 +79,7 @@ def stored() -> list[Row]:
 
 
 def measure(parts: Sequence[str]) -> list[Row]:
-    """Run some parts, and keep their runs in place of the earlier ones."""
+    """Run some parts, and store their runs in place of earlier runs."""
     rows = [row for row in stored() if row["part"] not in parts]
     if "shim" in parts:
         rows += [

@@ -53,30 +53,30 @@ PACED = ("cubic", *WINDOWED)
 NOQ: dict[str, Any] = {"tcp": {"tso": False, "max_burst": "1pkt"}}
 """noq's pacer in the simulator, for schemes that set a rate: it waits for the credit of one packet."""
 NOQ_PACES: dict[str, Any] = {"params": {"paced": "on"}, "tcp": {"tso": False, "max_burst": "10pkt"}}
-"""The same for others: it waits until the credit of ten packets is full (or 2 ms, about as many at 50 Mbit/s)."""
+"""noq's pacer for other schemes: it waits for the credit of ten packets (or 2 ms, about as many at 50 Mbit/s)."""
 OWN = {"bbr3", "cubic", "newreno"}
-"""Schemes of which noq has a controller of its own."""
+"""Schemes for which noq has its own controller."""
 GOODPUT, RTT, SHARE = 0.05, 0.10, 0.05
-"""Differences within which a cell agrees: relative ones, and that of a share."""
+"""The largest differences of a cell that agrees: relative for goodput and RTT, absolute for a share."""
 HEADERS = 1500 / 1472
 """Bytes on the wire per byte of a QUIC packet: a paced rate leaves out IP and UDP headers."""
 DURATION, RATES_DURATION = "15s", "8s"
 LATER, PAIR_WARMUP, PAIR_DURATION = "2s", "40s", "100s"
 """Start of the second flow of a pair, and the times of its measurement."""
 REPEATS, ATTEMPTS = 3, 6
-"""Undisturbed runs of a cell on QUIC, and all its runs in a place at most."""
+"""The number of undisturbed runs of a cell on QUIC, and the most runs of a cell on one backend."""
 SEEDS = 5
 """Seeds in the simulator, all in one run."""
 KEYS = ("goodput_mbit_s", "throughput_mbit_s", "rtt_mean_ms", "loss_percent")
 RATES = (5, 20, 60, 400)
 """Paced rates in Mbit/s."""
 Rows = list[dict[str, Any]]
-"""What a run has measured of each flow."""
+"""The measurements of each flow in a run."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One setting: the flows and their bottleneck."""
+    """A grid cell: the flows and their bottleneck."""
 
     schemes: tuple[str, ...]
     rate: str
@@ -93,16 +93,16 @@ class Cell:
 
     @property
     def is_drawn(self) -> bool:
-        """Whether its result depends on what the seed draws."""
+        """Whether its result depends on the seed."""
         return len(self.schemes) > 1 or self.loss is not None
 
     @property
     def places(self) -> list[str]:
-        """Where it runs."""
+        """The backends on which the cell runs."""
         return ["sim", "quic", *(["noq"] if set(self.schemes) <= OWN else [])]
 
     def measure(self, on: str, seed: int) -> dict[str, Any]:
-        """Run it in a place, with this seed. Return what is kept of the run."""
+        """Run the cell on a backend with this seed. Return the row to store."""
         results = narrows.run(self.scenario(on), on=on, seed=seed, repeat=SEEDS if on == "sim" else 1)
         host = results.raw[0].get("host") or {}
         return {
@@ -153,7 +153,7 @@ def paced() -> list[Cell]:
 
 
 def stored() -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """Return the finished runs by cell and place, in order. A line that was cut off is none."""
+    """Return the finished runs by cell and backend, in the order of the file. Truncated lines are skipped."""
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     lines = DATA.read_text(encoding="utf-8").splitlines() if DATA.exists() else []
     for line in lines:
@@ -166,17 +166,17 @@ def stored() -> dict[tuple[str, str], list[dict[str, Any]]]:
 
 
 def store(run: dict[str, Any]) -> None:
-    """Append a finished run; it is in the file before the next one begins."""
+    """Append a finished run; it is on disk before the next run begins."""
     begun = DATA.read_bytes() if DATA.exists() else b""
     with DATA.open("a", encoding="utf-8") as file:
-        # What was cut off stays a line of its own.
+        # A truncated line stays a separate line.
         file.write(("\n" if begun and not begun.endswith(b"\n") else "") + json.dumps(run) + "\n")
         file.flush()
         os.fsync(file.fileno())
 
 
 def measure(chosen: list[tuple[Cell, str]], minutes: float) -> int:
-    """Run what is missing until the time is over. Return how many runs are left."""
+    """Execute missing runs until the time is over. Return how many runs are left."""
     end = time.monotonic() + 60 * minutes
     runs = stored()
 
@@ -186,7 +186,7 @@ def measure(chosen: list[tuple[Cell, str]], minutes: float) -> int:
         return sum(not run["disturbed"] for run in own) < wanted and len(own) < ATTEMPTS
 
     while (left := [one for one in chosen if is_open(*one)]) and time.monotonic() < end:
-        # Those that were never measured come first.
+        # Cells that were never measured come first.
         cell, place = min(left, key=lambda one: len(runs.get((one[0].name, one[1]), [])))
         earlier = [run for run in runs.get((cell.name, place), []) if not run["disturbed"]]
         run = cell.measure(place, 1 + len(earlier) if cell.is_drawn else 1)
@@ -208,26 +208,26 @@ def medians(runs: list[dict[str, Any]]) -> Rows | None:
 
 
 def middle(values: list[float | None]) -> float | None:
-    """Return the median; `None` if nobody measured one of them."""
+    """Return the median; `None` if a value is missing."""
     known = [value for value in values if value is not None]
     return median(known) if len(known) == len(values) else None
 
 
 def differences(own: dict[str, Any], other: dict[str, Any]) -> tuple[float | None, float | None]:
-    """Return the relative differences of goodput and mean RTT; `None` if nobody measured one."""
+    """Return the relative differences of goodput and mean RTT; `None` for a value that was not measured."""
     keys = ("goodput_mbit_s", "rtt_mean_ms")
     first, second = (other[key] / own[key] - 1 if own[key] and other[key] else None for key in keys)
     return first, second
 
 
 def shares(rows: Rows) -> list[float]:
-    """Return the part of each flow in the goodput."""
+    """Return each flow's share of the goodput."""
     values = [row["goodput_mbit_s"] for row in rows]
     return [value / sum(values) for value in values]
 
 
 def agreement(sim: Rows, quic: Rows) -> tuple[bool, bool]:
-    """Return whether a cell agrees, and whether the goodput of every flow does, a small one too."""
+    """Return whether a cell agrees, and whether the goodput of every flow agrees, even a small one."""
     apart = [differences(one, other) for one, other in zip(sim, quic, strict=True)]
     delays = all(rtt is not None and abs(rtt) <= RTT for _, rtt in apart)
     strict = delays and all(goodput is not None and abs(goodput) <= GOODPUT for goodput, _ in apart)
@@ -237,7 +237,7 @@ def agreement(sim: Rows, quic: Rows) -> tuple[bool, bool]:
 
 
 def ranges(cell: Cell, runs: dict[tuple[str, str], list[dict[str, Any]]]) -> str:
-    """Say how far apart repeats are, in the simulator and on QUIC."""
+    """Format the ranges of repeated runs, in the simulator and on QUIC."""
 
     def of(place: str) -> str:
         repeats = [flows for run in runs[cell.name, place] if not run["disturbed"] for flows in run["runs"]]
@@ -250,7 +250,7 @@ def ranges(cell: Cell, runs: dict[tuple[str, str], list[dict[str, Any]]]) -> str
 
 
 def number(value: float | None) -> str:
-    """Format a value; a dash if nobody measured it."""
+    """Format a value; a dash if it was not measured."""
     return "–" if value is None else f"{value:.2f}"
 
 

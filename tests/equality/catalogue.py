@@ -19,7 +19,7 @@ SHORT = {"duration": "6s", "warmup": "500ms", "repeat": "1"}
 """Replaces values of the files in `scenarios/`, which run for minutes."""
 
 DRAWN = 160
-"""Scenarios drawn at random."""
+"""The number of scenarios drawn at random."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Run:
     directory: Path
     overrides: tuple[tuple[str, str], ...] = ()
     may_refuse: bool = False
-    """Whether a build may refuse it. A record fails if a build refuses another."""
+    """Whether a build may refuse the run. A record fails if a build refuses any other run."""
 
 
 def prepare(folder: Path) -> None:

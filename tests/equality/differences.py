@@ -80,7 +80,7 @@ def of_runs(old: Mapping[str, Any], new: Mapping[str, Any], ignored: Collection[
 
 
 def of_values(path: str, old: Any, new: Any, ignored: Collection[str]) -> Iterator[str]:
-    """The places in which two values of JSON differ."""
+    """The paths at which two JSON values differ."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted({*old, *new} - set(ignored)):
             if key in old and key in new:

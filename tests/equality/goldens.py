@@ -99,7 +99,7 @@ def papers(tree: Path) -> dict[str, Any]:
     """The figures of a tree's papers, with scenario and claims, read by the tree's own Python.
 
     Raises:
-        RuntimeError: It cannot.
+        RuntimeError: The tree's Python cannot read them.
     """
     tree = tree.resolve()
     own = tree / ".venv" / "bin" / "python"

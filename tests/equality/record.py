@@ -31,7 +31,7 @@ class Build:
 
     def start(self, *arguments: str, folder: Path) -> subprocess.Popen[str]:
         """Start the interpreter in a folder that holds no other narrows."""
-        # An interpreter of a virtual environment is a link: resolved, it would be the one outside.
+        # The interpreter of a virtual environment is a link; its target is the interpreter outside the environment.
         python = os.path.abspath(self.python) if os.sep in self.python else self.python  # noqa: PTH100
         env = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
         if self.pythonpath is not None:

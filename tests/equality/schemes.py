@@ -62,12 +62,12 @@ def of_schemes(schemes: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, boo
             )  # fmt: skip
             if "path" in keys:
                 text = text.replace('rate = "20mbit"', f'capacity_trace = "{keys["path"]}"')
-            # DCCP carries no subflows, and neither do schemes with a header of their own.
+            # Neither DCCP nor schemes with protocol headers carry subflows.
             yield f"{name} {case}", text, "couples" in keys
         for rival, keys in AGAINST.items():
             flows = flow(name, keys["first"]) + flow(rival, keys["second"])
             yield f"{name} against {rival}", dumbbell(flows, keys["network"], duration="8s"), False
-        # DCCP refuses schemes that couple subflows or have a header of their own.
+        # DCCP refuses schemes that couple subflows or have protocol headers.
         datagrams = flow(name, 'rtt = "40ms"\nprotocol = "dccp"')
         yield f"{name} over DCCP", dumbbell(datagrams, 'loss = "0.5%"'), True
         for alias in next(row["aliases"] for row in schemes if row["name"] == name):
@@ -75,7 +75,7 @@ def of_schemes(schemes: list[Mapping[str, Any]]) -> Iterator[tuple[str, str, boo
 
 
 def values(param: Mapping[str, Any]) -> list[str]:
-    """Values of a parameter beside its default: all of a few, else one or two within its range."""
+    """Values of a parameter besides its default: all choices, else one or two values within its range."""
     default = param["default"]
     if param["kind"] == "choice":
         return [word for word in param["choices"] if word != default]

@@ -43,8 +43,8 @@ def runs_of(job: dict[str, Any], scratch: Path) -> Iterator[dict[str, Any]]:
 def trace(path: Path) -> dict[str, Any]:
     """The digests of a trace file: of its bytes, of its columns, and of each of its series.
 
-    Texts count by the order in which they first appear and are listed in `names`, so that a renamed series changes the
-    names and the bytes, and nothing else.
+    Strings count by the order in which they first appear and are listed in `names`, so that a renamed series changes
+    only the names and the bytes.
     """
     import pyarrow as pa
 

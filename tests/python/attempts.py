@@ -1,4 +1,4 @@
-"""Counts what the hostile tests tried, and prints it as rows of a table: `tried | how many | result`.
+"""Counts the attempts of the hostile tests, and prints rows of a table: `tried | how many | result`.
 
 `NARROWS_LONG=1` selects the forms of `make test-long`, `NARROWS_REDTEAM=1` those of `make redteam`, `NARROWS_SEED` the
 seed; every test prints its seed.

@@ -1,6 +1,6 @@
 """Shared parts of the tests, which use the built engine.
 
-A test that needs control over time, failures or the kernel takes the fixture `executor`; processes of `command` have it.
+A test that needs control over time, failures or the kernel takes the fixture `executor` or, for processes, `command`.
 """
 
 import json
@@ -23,18 +23,18 @@ from fake_executor import ENGINE  # noqa: E402
 from loopback import Starter  # noqa: E402
 from narrows import claims  # noqa: E402
 
-# A shell ignores Ctrl-C in background jobs, and processes inherit that: tests that send it would wait for ever.
+# Background jobs of a shell ignore Ctrl-C, and their processes inherit this: tests that send it would wait forever.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BRIEF = ("--rate", "1mbit", "--duration", "5s")
-"""Options of a comparison that takes milliseconds; later ones of the same name replace them."""
+"""Options of a comparison that takes milliseconds; later options of the same name replace them."""
 SHORT = {"rate": "1mbit", "duration": "5s"}
 """The same for the library."""
 BOOT = (
     f"import sys; sys.path[:0] = [{str(HERE)!r}, {str(ROOT / 'python')!r}]; "
     "import fake_executor; fake_executor.install(); from narrows.cli import main; main()"
 )
-"""A program that is the command with the fake executor."""
+"""A program that runs the command with the fake executor."""
 BUILT_ENV = {**os.environ, "PYTHONPATH": str(ROOT / "python"), "NO_COLOR": "1", "COLUMNS": "80"}
 """The environment of processes that use the built engine."""
 ONE_FLOW = '[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "bbr"\n'
@@ -76,13 +76,13 @@ def ran(done):
 
 
 def python(*args, prefix=(), **options):
-    """Run Python on the built engine in a process of its own, after the words of `prefix`."""
+    """Run Python on the built engine in a separate process, after the words of `prefix`."""
     options = {"env": BUILT_ENV, "capture_output": True, "text": True, "check": False} | options
     return subprocess.run([*prefix, sys.executable, *map(str, args)], **options)
 
 
 def start_narrows(*args, **options):
-    """Start the command on the built engine in a process of its own, with pipes for its output."""
+    """Start the command on the built engine in a separate process, with pipes for its output."""
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     options = {"env": BUILT_ENV, "text": True} | pipes | options
     return subprocess.Popen([sys.executable, "-m", "narrows", *map(str, args)], **options)
@@ -94,7 +94,7 @@ def narrows_in(folder, *args, prefix=()):
 
 
 def without_rights_in(folder, *args):
-    """Run the command as a user without rights: root gives them up in a user namespace, and still reads its files."""
+    """Run the command as a user without rights: root drops them in a user namespace, and still reads its files."""
     if os.geteuid() != 0:
         return narrows_in(folder, *args)
     prefix = ("unshare", "--user")
@@ -163,7 +163,7 @@ def executed(monkeypatch):
 
 @pytest.fixture
 def command(tmp_path):
-    """Start the command in a process of its own, with the fake executor."""
+    """Start the command in a separate process, with the fake executor."""
 
     def start(*args, env=None):
         return subprocess.Popen(
@@ -177,7 +177,7 @@ def command(tmp_path):
 
 @pytest.fixture
 def start():
-    """Start `narrows dccp` in processes of their own, on the built engine."""
+    """Start `narrows dccp` in separate processes, on the built engine."""
     starter = Starter()
     yield starter
     starter.stop()

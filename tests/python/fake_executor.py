@@ -1,8 +1,9 @@
 """A small executor in place of the engine's, with control over numbers, time, failures and the kernel.
 
-It invents results at once. A least timeout of 1 s raises every goodput by 20 Mbit/s, so that worlds differ.
-`FAKE_RUN_S` lets each run take so many seconds, `FAKE_BROKEN` names a scheme whose runs fail. `FAKE_KERNEL` lists the
-schemes that the kernel offers (`1`: all), whose runs have a host; those of the seeds in `FAKE_DISTURBED` are disturbed.
+It invents results immediately. A minimum RTO of 1 s raises every goodput by 20 Mbit/s, so that worlds differ.
+`FAKE_RUN_S` sets the duration of each run in seconds, `FAKE_BROKEN` names a scheme whose runs fail. `FAKE_KERNEL` lists
+the schemes that the kernel offers (`1`: all). Kernel runs have a `host`; those with a seed in `FAKE_DISTURBED` are
+disturbed.
 """
 
 import importlib
@@ -40,7 +41,7 @@ def schemes(planned):
 
 
 def check_place(planned, directory, on, outside=None):
-    """Refuse runs for lack of what `FAKE_KERNEL` names."""
+    """Refuse runs with schemes that `FAKE_KERNEL` does not list."""
     offered = os.environ.get("FAKE_KERNEL", "")
     if not offered:
         raise ENGINE.KernelUnable("the fake kernel runs nothing")

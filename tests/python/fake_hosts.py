@@ -1,4 +1,4 @@
-"""Fakes of the engine's functions for hosts: arguments are checked by the stub file, and reports invented."""
+"""Fakes of the engine's functions for hosts: arguments are checked against the stub file, and reports are invented."""
 
 import collections.abc
 import copy
@@ -64,7 +64,7 @@ RETURNS = {
 
 
 def fits(value, hint):
-    """Whether a value has the type of a hint; whole numbers are those of 64 bits without a sign."""
+    """Whether a value has the type of a hint; whole numbers are unsigned 64-bit integers."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if origin is types.UnionType:
         return any(fits(value, one) for one in inner)

@@ -1,4 +1,4 @@
-"""Commands in processes of their own, over loopback, and their captures."""
+"""Commands in separate processes, over loopback, and their captures."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def wait_for_data(process: subprocess.Popen[str]) -> None:
 
 
 def freeze(process: subprocess.Popen[str]) -> None:
-    """Stop a process, and wait until all its threads have: until one of them sees the signal, the others run on."""
+    """Stop a process, and wait until all its threads have stopped: they run on until one of them handles the signal."""
     process.send_signal(signal.SIGSTOP)
     until = time.monotonic() + 20
     for state in Path(f"/proc/{process.pid}/task").glob("*/stat"):

@@ -17,7 +17,7 @@ CGROUPS = next(
     (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines() if line.split()[2] == "cgroup2"),
     None,
 )
-# Checksums are in the packets then, and packets are not larger than the link takes them: TSO, GSO, GRO off.
+# Turns off checksum offload, TSO, GSO and GRO: packets then carry their checksums and fit the link's MTU.
 WITHOUT_OFFLOADS = """
 import array, fcntl, socket, struct, sys
 ETHTOOL, OFF = 0x8946, {"tx checksum": 0x17, "TSO": 0x1F, "GSO": 0x24, "GRO": 0x2C}
@@ -26,7 +26,7 @@ with socket.socket() as own:
         value = array.array("B", struct.pack("II", command, 0))
         fcntl.ioctl(own, ETHTOOL, struct.pack("16sP8x", sys.argv[1].encode(), value.buffer_info()[0]))
 """
-# The sender connects when its time has come, and both print bytes per 10 ms and time stamps of the same clock.
+# The sender connects at its start time; both print bytes per 10 ms, with timestamps of the same clock.
 RECEIVER = """
 import json, selectors, socket, sys, time
 wait, end = selectors.DefaultSelector(), time.monotonic() + float(sys.argv[1])
@@ -66,7 +66,7 @@ while time.monotonic() < stop:
 
 
 class Segment:
-    """Sender, switch and receiver in namespaces of their own, and hosts attached to BRF."""
+    """Sender, switch and receiver in separate namespaces, and hosts attached to BRF."""
 
     senders = "p0"
     """The port towards the sender, as an argument of `narrows brf switch`."""
@@ -102,7 +102,7 @@ class Segment:
             self.cgroup.rmdir()
 
     def join(self):
-        """Join the ports of the switch: a bridge."""
+        """Join the ports of the switch by a bridge."""
         self.ip(f"-n {self.own}w link add b0 up type bridge mcast_snooping 0")
         for port in ("p0", "p1"):
             self.ip(f"-n {self.own}w link set {port} master b0 up")
@@ -149,7 +149,7 @@ class Segment:
         return wait_for(self.start("r", sys.executable, "-c", RECEIVER, seconds), "ready\n")
 
     def sender(self, port, scheme, start, stop):
-        """Start the sender of a flow, which waits for its start."""
+        """Start the sender of a flow, which waits until `start`."""
         self.start("s", sys.executable, "-c", SENDER, port, scheme, start, stop)
 
     def status(self):
@@ -158,7 +158,7 @@ class Segment:
 
 
 def wait_for(child, text):
-    """Read lines of a process up to one with a text; return the process."""
+    """Read lines of a process until one contains a text; return the process."""
     lines = [child.stdout.readline()]
     while text not in lines[-1]:
         assert lines[-1], lines
@@ -180,7 +180,7 @@ def column(snmp, name):
 
 
 def needs_segment(folder):
-    """Skip if this machine cannot have a segment."""
+    """Skip if this machine cannot run a segment."""
     if os.geteuid() != 0 or shutil.which("ip") is None or CGROUPS is None:
         pytest.skip("needs root, ip and a cgroup2 file system")
     done = narrows_in(folder, "kernel", "list", "--json")

@@ -1,4 +1,4 @@
-"""The tables of ARCHITECTURE.md name every crate and every module of the Python front, each after what it uses."""
+"""The tables of ARCHITECTURE.md list every crate and every module of the Python front, each below those it uses."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ FRONT = ROOT / "python" / "narrows"
 
 
 def lines_of(heading, pattern):
-    """Return the line of each place in the first column of the table below a heading."""
+    """Return the line number of each path in the first column of the table below a heading."""
     section = TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     cells = re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
     places = [(place, line) for line, cell in enumerate(cells) for place in re.findall(pattern, cell)]
@@ -22,7 +22,7 @@ def lines_of(heading, pattern):
 
 
 def above(uses, lines):
-    """Return uses of places on later lines; fail if a place uses itself through others."""
+    """Return uses of entries on later lines; fail if an entry uses itself through others."""
     list(TopologicalSorter(uses).static_order())
     return [f"{user} uses {used}" for user, all_used in uses.items() for used in all_used if lines[used] > lines[user]]
 
@@ -40,7 +40,7 @@ def imports(path):
 
 
 def test_crates_are_listed_from_the_bottom_up():
-    """The code map lists every crate below its dependencies, which form no circle."""
+    """The code map lists every crate below its dependencies, which form no cycle."""
     manifests = {path.parent.name: tomllib.loads(path.read_text()) for path in ROOT.glob("crates/*/Cargo.toml")}
     lines = lines_of("Code map", r"`crates/([\w-]+)`")
     assert {*lines} == {*manifests}
@@ -52,7 +52,7 @@ def test_crates_are_listed_from_the_bottom_up():
 
 
 def test_front_modules_are_listed_from_the_bottom_up():
-    """The table of the Python front lists all modules; none imports one of a later line, and there is no circle."""
+    """The table of the Python front lists all modules; none imports a module of a later line, and there is no cycle."""
     folders = {path.parent.name + "/": [*path.parent.glob("*.py")] for path in FRONT.glob("*/__init__.py")}
     files = {path.name: [path] for path in FRONT.glob("*.py")}
     lines = lines_of("The Python front (`python/narrows`)", r"`([\w/.]+)`")

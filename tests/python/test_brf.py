@@ -57,7 +57,7 @@ def test_attach_says_what_it_does(monkeypatch):
 
 
 def test_status_shows_every_counter(monkeypatch):
-    """The table explains each counter, and JSON has them all."""
+    """The table explains each counter, and JSON has all counters."""
     there = {"id": 1, "cgroup": "/c", "adopts": True}
     gone = {"id": 2, "cgroup": None, "adopts": False}
     monkeypatch.setattr(hosts, "brf_switches", list)
@@ -118,7 +118,7 @@ def test_refusal_without_root_names_the_command(words, tmp_path):
 
 @pytest.mark.realtime
 def test_kernel_runs_rates_of_the_network(tmp_path):
-    """`compare brf cubic --on kernel` runs the program, and its counters prove it."""
+    """`compare brf cubic --on kernel` runs the program, and its counters prove that it ran."""
     needs_root()
     done = ran(narrows_in(tmp_path, "compare", "brf", "cubic", *BRIEF, "--json", "--on", "kernel"))
     row = json.loads(done.stdout)

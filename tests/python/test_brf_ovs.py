@@ -21,13 +21,13 @@ CONTROL = "127.0.0.1:7272"
 
 
 class OpenSegment(Segment):
-    """A segment joined by a bridge of Open vSwitch, with daemons of its own."""
+    """A segment joined by a bridge of Open vSwitch, which runs its own daemons."""
 
     senders = "p0:senders"
 
     def join(self):
-        """Start Open vSwitch in the namespace of the switch, and point its bridge at a later controller."""
-        self.place = Path(tempfile.mkdtemp(prefix="ovs"))  # names of UNIX sockets are short
+        """Start Open vSwitch in the namespace of the switch; its bridge expects a controller, which starts later."""
+        self.place = Path(tempfile.mkdtemp(prefix="ovs"))  # the paths of UNIX sockets have a short limit
         socket = f"unix:{self.place}/db.sock"
         subprocess.run(["ovsdb-tool", "create", self.place / "conf.db", SCHEMA], check=True)
         self.ip(f"-n {self.own}w link set lo up")
@@ -90,11 +90,11 @@ def segment(tmp_path):
 @pytest.mark.long
 @pytest.mark.realtime
 def test_flows_share_through_ovs_and_survive_controller(segment):
-    """Two flows share a link of Open vSwitch, whose controller reports to the switch; when it is killed no flow stalls."""
+    """Two flows share a link of Open vSwitch, whose controller reports to the switch; killing it stalls no flow."""
     switch = segment.switch("--controller", "external", "--control", CONTROL)
     controller = segment.controller()
     receiver = segment.receiver(13)
-    begin = time.monotonic() + 3  # until then all processes run
+    begin = time.monotonic() + 3  # by then all processes are running
     for port in (6001, 6002):
         segment.sender(port, "brf", begin, begin + 8)
     time.sleep(max(0, begin + 4 - time.monotonic()))

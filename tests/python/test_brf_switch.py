@@ -44,7 +44,7 @@ def test_invalid_switch_options_are_refused(args, message):
 
 
 def test_single_port_is_named_as_the_bottleneck(monkeypatch):
-    """A single port without a role is the bottleneck, and a line says so; a stated role counts."""
+    """A single port without a role is the bottleneck, and a line states this; a stated role is used."""
     seen = []
     monkeypatch.setattr(hosts, "plan_brf_switch", lambda settings: seen.append(settings["ports"]) or ["the plan"])
     words = ("brf", "switch", "--rate", "10mbit", "--dry-run", "--port")
@@ -56,7 +56,7 @@ def test_single_port_is_named_as_the_bottleneck(monkeypatch):
 
 
 def test_document_defines_every_item_of_a_switch(monkeypatch):
-    """The columns and counters that `narrows brf status` prints of a switch are rows of the document."""
+    """The columns and counters that `narrows brf status` prints for a switch are rows of the document."""
     document = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
     _, _, section = document.partition("## What to watch in a segment\n")
     rows = re.findall(r"^\| ([^|]+) \|", section.partition("\n## ")[0], re.MULTILINE)
@@ -131,7 +131,7 @@ print(json.dumps(kinds))
 
 
 def watched(agent):
-    """The judgements of a controller about 96 % and 99.2 % of the link."""
+    """The controller's judgements at 96 % and 99.2 % of the link's rate."""
     done = ran(python("-c", WATCH, agent.address, timeout=60))
     return json.loads(done.stdout)
 
@@ -231,7 +231,7 @@ def test_segment_shares_equally_and_keeps_classes(segment):
     """Kernel flows that obey share equally, CUBIC beside them keeps its class, and the queue of the class stays short."""
     switch = segment.switch()
     receiver = segment.receiver(14)
-    begin = time.monotonic() + 3  # until then all processes run
+    begin = time.monotonic() + 3  # by then all processes are running
     plan = [(6001, "brf", 0), (6002, "brf", 0.5), (6003, "brf", 3), (6004, "cubic", 5.5)]
     for port, scheme, start in plan:
         segment.sender(port, scheme, begin + start, begin + 8.5)
@@ -258,10 +258,10 @@ def test_segment_shares_equally_and_keeps_classes(segment):
 
 @pytest.mark.realtime
 def test_killed_switch_stalls_no_flow(segment):
-    """After SIGKILL flows go on as CUBIC, and the next command removes filters and classes."""
+    """After SIGKILL flows continue as CUBIC, and the next command removes filters and classes."""
     switch = segment.switch()
     receiver = segment.receiver(12)
-    begin = time.monotonic() + 3  # until then all processes run
+    begin = time.monotonic() + 3  # by then all processes are running
     for port, start in ((6001, 0), (6002, 0), (6003, 4)):
         segment.sender(port, "brf", begin + start, begin + 7)
     time.sleep(max(0, begin + 2 - time.monotonic()))

@@ -41,7 +41,7 @@ stop = "4s"
     ("more", "kept"), [((), ("senders", None)), (("--pcap-at", "both", "--pcap-bytes", 94), ("both", 94))]
 )
 def test_pcap_passes_file_and_contents(tmp_path, monkeypatch, more, kept):
-    """The capture of a single run goes to the named file, and the command says so."""
+    """The capture of a single run goes to the named file, and the command reports this."""
     file = tmp_path / "run.pcapng"
     asked, execute = [], ENGINE.run
     monkeypatch.setattr(ENGINE, "run", lambda *given: asked.append(given[4]) or execute(*given))
@@ -221,7 +221,7 @@ def test_full_output_names_standard_output(arguments):
 
 
 def test_pcap_never_replaces_its_scenario(tmp_path):
-    """The scenario as the file of its own capture is refused and stays as it is."""
+    """The scenario as the file of its own capture is refused and stays unchanged."""
     file = tmp_path / "run.toml"
     file.write_text('duration = "1s"\n[network]\nrate = "10mbit"\n[[flows]]\nscheme = "bbr"\nrtt = "40ms"\n')
     before = file.read_text()

@@ -109,7 +109,7 @@ def equal(one, other):
 
 
 def test_table_of_claims_equals_claims_written_out(read_claims):
-    """A table of two rows and a claim of two queries expand to the same claims as three without placeholders."""
+    """A table of two rows and a claim of two queries expand to the same claims as three claims without placeholders."""
     assert equal(read_claims(QUERIES + TABLE), read_claims(WRITTEN))
 
 
@@ -186,7 +186,7 @@ def test_cases_make_each_row_once_per_column(read_claims):
 
 
 def test_cases_equal_claims_written_out(read_claims):
-    """Two cases of two rows expand to the same claims as four without cases."""
+    """Two cases of two rows expand to the same claims as four claims without cases."""
     rows = [("a-small", "bbr, small buffer", 1, "'1bdp'", ""), ("a-large", "bbr, large buffer", 2, "'5bdp@10ms'", "It is late."),
             ("b-small", "cubic, small buffer", 3, "'1bdp'", ""), ("b-large", "cubic, large buffer", 4, "'5bdp@10ms'", "")]  # fmt: skip
     written = "".join(
@@ -242,7 +242,7 @@ bbr = "BBR"
 
 
 def test_tables_of_a_paper_serve_all_its_figures(read_claims):
-    """Figures may ignore queries, causes and names of their paper, and their own take precedence."""
+    """Figures may ignore queries, causes and names of their paper; those of the figure take precedence."""
     text = """
 [names]
 bbr = "BBRv1"
@@ -443,7 +443,7 @@ def test_claims_files_of_the_project_keep_to_their_width():
 
 
 def test_paper_file_with_wrong_names_is_refused(tmp_path):
-    """The shared tables of a paper hold texts only."""
+    """The shared tables of a paper hold strings only."""
     write_paper(tmp_path / "p", 'title = "T"\nauthors = []\ncitation = "C"\n[names]\nbbr = 3\n')
     with pytest.raises(UsageError, match=r"paper\.toml: names is not a table of texts"):
         papers.load_all(tmp_path)

@@ -22,7 +22,7 @@ rows = [
 
 
 def test_ditto_repeats_the_value_above_it(read_claims):
-    """`~` stands for the value in the row above, written out or repeated itself; defaults also hold other values."""
+    """`~` stands for the value in the row above, which may itself be `~`; other values come from the defaults."""
     found = [(claim["id"], claim["text"], claim["source"], claim["cause"]) for claim in keys(read_claims(DITTO))]
     assert found == [
         ("a", "bbr fills 5 BDP", "'a large queue'", "Too late."),
@@ -80,13 +80,13 @@ rows = [["RTT", { points.bbr.1bdp = 7 }, { points.cubic.1bdp = 8 }], ["delay", {
 
 @pytest.mark.parametrize("axes", ['"time"', '["time"]'])
 def test_axes_that_are_no_pair_are_refused(read_claims, axes):
-    """A single label is refused: it could be of either axis."""
+    """A single label is refused: it could belong to either axis."""
     with pytest.raises(UsageError, match=r"plot 1: axes = .*; accepted: axes = \['X AXIS', 'Y AXIS'\]"):
         read_claims(f"[[figure.plot]]\naxes = {axes}\n")
 
 
 def test_figures_of_one_scenario_share_their_runs(read_claims, tmp_path):
-    """Shorter and longer runs come from the figure, from that of its scenario, and from its paper, in this order."""
+    """Shorter and longer runs come from the figure, the figure of its scenario, or its paper, in this order."""
     (tmp_path / "tab1.claims.toml").write_text(
         '[figure]\ntitle = "Table"\nquick = { duration = "2s" }\ntrace = "2ms"\nnote = "N"\n'
     )

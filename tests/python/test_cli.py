@@ -271,7 +271,7 @@ def test_diagnostics_merge_lines_of_equal_messages():
 
 
 def test_trace_option_keeps_invalid_time():
-    """A number after `--trace` is its time even if its unit is missing; a scheme or the end is not."""
+    """A number after `--trace` is its time even if its unit is missing; without a number the default applies."""
     assert spelled_out(["--trace", "10", "-o", "x"]) == ["--trace", "10", "-o", "x"]
     assert spelled_out(["compare", "--trace", "bbr"]) == ["compare", "--trace", "10ms", "bbr"]
     assert spelled_out(["--trace"]) == ["--trace", "10ms"]

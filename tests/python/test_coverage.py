@@ -19,7 +19,7 @@ def entries(paper):
 
 
 def test_coverage_of_every_paper_is_stated():
-    """Every paper lists what it prints."""
+    """Every paper lists its printed results."""
     stated = {path.parent.name for path in (ROOT / "papers").glob("*/coverage.toml")}
     assert stated == set(PAPERS)
 
@@ -45,7 +45,7 @@ def test_entries_name_claims_that_exist(paper):
 
 @pytest.mark.parametrize("paper", PAPERS)
 def test_every_main_claim_judges_something_printed(paper):
-    """Second readings judge entries of the main reading."""
+    """Every claim of a main reading is named by an entry; second readings judge the same entries."""
     main = {
         f"{figure.id}/{claim.id}"
         for figure in PAPERS[paper].figures

@@ -29,7 +29,7 @@ def saved(tmp_path_factory):
 
 
 def test_runs_of_an_earlier_command_are_not_mixed_in(tmp_path):
-    """A folder without final results shows the runs of its last command, and the earlier ones are reused by theirs."""
+    """A folder without final results shows the runs of its last command; earlier commands can reuse earlier runs."""
     out, text = tmp_path / "out", '[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "{}"\n'
     for scheme in ("bbr", "cubic"):
         narrows.run(text.format(scheme), out=out)
@@ -115,7 +115,7 @@ def empty(path, others, draw):
 
 
 def other(path, others, draw):
-    """Replace it by another file of the same kind."""
+    """Replace a file by another file of the same kind."""
     beside = [each for each in others if each != path] or sorted(path.parent.glob("*.parquet"))
     shutil.copy(draw.choice(beside), path)
 
@@ -182,7 +182,7 @@ def test_damaged_results_are_named_never_shown(saved, tmp_path):
             warnings.simplefilter("always")
             try:
                 done = narrows.run(TEXT, trace=True, out=out)
-            except (OSError, UsageError) as error:  # what is no file cannot be replaced
+            except (OSError, UsageError) as error:  # a folder or link in place of the file cannot be replaced
                 assert path.name in str(error) and kind in ("folder", "link"), (case, error)
                 again.add("refused")
             else:
@@ -213,7 +213,7 @@ def test_report_and_plot_name_damaged_file(command, name, change, saved, tmp_pat
 
 
 def test_run_under_another_name_is_repeated(tmp_path):
-    """A saved run under the name of another one is named and repeated, although its checksum is right."""
+    """A saved run under the name of another run is named and repeated, although its checksum is valid."""
     planned = engine.plan(TEXT, "text", None, [])
     first = Runner(out=tmp_path).run(planned)
     paths = [tmp_path / "runs" / f"{item.id}.json" for item in planned]
@@ -258,7 +258,7 @@ def test_trace_of_another_run_is_repeated(saved, tmp_path):
 
 
 def test_sums_are_those_of_sha256sum(saved):
-    """`SHA256SUMS` is in the format of `sha256sum`, and covers what the command writes at its end."""
+    """`SHA256SUMS` is in the format of `sha256sum`, and covers the files that the command writes at its end."""
     lines = (saved[0] / "SHA256SUMS").read_text().splitlines()
     names = [line.partition("  ")[2] for line in lines]
     assert names == ["scenario.toml", "results.jsonl", "flows.parquet", "links.parquet", "runs.parquet"]
@@ -294,7 +294,7 @@ def hostile(result, draw):
 @pytest.mark.slow
 @pytest.mark.attempts
 def test_results_of_strangers_give_no_traceback(saved, tmp_path):
-    """Results with right checksums and wrong types give figures or a message, never an exception of Python."""
+    """Results with valid checksums and wrong types give figures or a message, never an exception of Python."""
     tally = Tally("results of strangers, wrong types")
     line = json.loads((saved[0] / "results.jsonl").read_text().splitlines()[0])
     for number, draw in generators("strangers", many(10, 100, 5000)):

@@ -111,7 +111,7 @@ def test_tshark_heuristic_finds_only_dccp(start: Starter, tmp_path: Path) -> Non
     rows = decoded(file, *heuristic)
     assert len(rows) == sent["packets_sent"] + sent["packets_received"]
     assert all(row["dccp.type"] for row in rows)
-    # A DCCP checksum makes each packet something else.
+    # A packet with a DCCP checksum does not count as DCCP in UDP.
     data = bytearray(file.read_bytes())
     for _, at, _ in list(records(data)):
         data[at + 20 + 8 + 6] = 1
@@ -124,7 +124,7 @@ LEAST = (20, 28, 16, 24, 24, 24, 24, 28, 24, 24)
 
 
 def hostile(draw: random.Random) -> bytes:
-    """Draw a DCCP packet: noise, or a header with options whose lengths may be wrong, perhaps cut."""
+    """Draw a DCCP packet: noise, or a header with options whose lengths may be wrong, perhaps truncated."""
     if draw.random() < 0.1:
         return draw.randbytes(draw.randrange(60))
     kind = draw.randrange(10)
@@ -143,7 +143,7 @@ def hostile(draw: random.Random) -> bytes:
 
 
 def capture_of(packets: list[bytes], draw: random.Random) -> bytes:
-    """Return a capture of DCCP packets in UDP, on DCCP's port and others. It cuts a third of them short."""
+    """Return a capture of DCCP packets in UDP, on DCCP's port and others. A third of the packets is truncated."""
     records = [struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101)]
     for number, packet in enumerate(packets):
         port = 6511 if draw.random() < 0.5 else draw.randrange(20_000, 60_000)
@@ -160,7 +160,7 @@ def capture_of(packets: list[bytes], draw: random.Random) -> bytes:
 @pytest.mark.parametrize("passes", [(), ("-2",)])
 @pytest.mark.attempts
 def test_dissector_survives_hostile_captures(tmp_path: Path, passes: tuple[str, ...]) -> None:
-    """Damaged, hostile and cut packets cause no error of the script, and it decodes later packets."""
+    """Damaged, hostile and truncated packets cause no error of the script, and it decodes later packets."""
     tally = Tally(f"hostile packets in tshark{', two passes' if passes else ''}")
     ((_, draw),) = generators("dissector", 1)
     good = struct.pack(">HHBBHBB", 1, 2, 6, 0, 0, 3 << 1 | 1, 0) + bytes(14)

@@ -1,4 +1,4 @@
-"""The documents agree with the product. Unlike the other tests these run the built engine, in processes of their own."""
+"""The documents agree with the product. Unlike the other tests these run the built engine, in separate processes."""
 
 import functools
 import json
@@ -97,7 +97,7 @@ def test_shortened_commands_are_in_a_document():
 
 @pytest.mark.slow
 def test_generated_pages_are_current():
-    """Scenario keys, commands, schemes, router algorithms and papers are described as they are now."""
+    """The generated pages of scenario keys, commands, schemes, router algorithms and papers are current."""
     done = generate("--check", "--references")
     assert done.returncode == 0, done.stdout + done.stderr
 
@@ -335,7 +335,7 @@ def test_shown_exit_status_is_accepted(tmp_path):
     ],
 )
 def test_broken_blocks_are_errors(text, said, tmp_path):
-    """A block that fails, lacks its file name or has an unknown kind is an error with its place."""
+    """A block that fails, lacks its file name or has an unknown kind is an error with its line."""
     with pytest.raises(blocks.Wrong, match=re.escape(said)):
         run_text(text, tmp_path)
 

@@ -1,4 +1,4 @@
-"""The command on the built engine, in processes of its own."""
+"""The command on the built engine, in separate processes."""
 
 import json
 import os
@@ -122,7 +122,7 @@ def test_diagnostic_becomes_python_warning():
 
 @pytest.mark.slow
 def test_learn_needs_existing_folder(tmp_path):
-    """`--learn` rejects a missing folder without creating it, and writes one text per link otherwise."""
+    """`--learn` rejects a missing folder without creating it; otherwise it writes one string per link."""
     network = 'duration = "1s"\n[network]\nrate = "10mbit"\n'
     (tmp_path / "brf.toml").write_text(network + '[[flows]]\nscheme = "brf"\nrtt = "20ms"\n')
     done = call("run", "brf.toml", "--learn", "new/learned.json", cwd=tmp_path, status=2)
@@ -142,7 +142,7 @@ def test_table_fits_80_columns():
 
 @pytest.mark.slow
 def test_threads_do_not_change_bytes(tmp_path):
-    """One thread and several give the same results and the same bytes of traces; seeds differ."""
+    """One thread and several threads give the same results and the same bytes of traces; seeds give different ones."""
     found = []
     for jobs in (1, 2):
         out = tmp_path / str(jobs)
@@ -264,7 +264,7 @@ def test_halved_gain_changes_claims(tmp_path):
 
 
 def test_sources_of_schemes_follow_what_they_use():
-    """The built engine has sources of every scheme; a scheme built on another has others than that one."""
+    """The built engine has a fingerprint of every scheme's sources; no two schemes have the same fingerprint."""
     rows = built("dict(sources=engine._sources(), names=[row.name for row in engine.schemes()])")
     assert set(rows["sources"]["backends"]) == {"sim", "kernel", "quic"}
     assert set(rows["names"]) == set(rows["sources"]["schemes"])

@@ -54,7 +54,7 @@ def compared(tmp_path, old, new, *options):
 
 
 def changed(change):
-    """A record in which one thing is different."""
+    """A record with one change."""
     new = copy.deepcopy(record())
     change(new)
     return new

@@ -35,7 +35,7 @@ def origins(rows):
 
 
 def test_explain_runs_nothing_and_names_options(executed):
-    """Values from options name their option, those of the profile the profile; no run starts."""
+    """Values from options name their option, values from the profile name the profile; no run starts."""
     before = len(executed)
     result = ran(call("compare", *BRIEF, "newreno", "--seed", 7, "--explain", "--json"))
     assert len(executed) == before

@@ -15,7 +15,7 @@ import cells  # noqa: E402
 
 PAGE = ROOT / "docs" / "fidelity.md"
 CHEAP = {"newreno": 9, "bbr": 13, "bbr + cubic": 18}
-"""Cells of one scheme each and of two, by number."""
+"""Numbers of cells that run quickly, by their schemes."""
 
 
 def region(name):
@@ -26,7 +26,7 @@ def region(name):
 
 @pytest.mark.parametrize("variant", ["exact", "late"])
 def test_page_has_a_row_per_cell(variant):
-    """Both tables of the page have every cell of the data, in its order."""
+    """Both tables of the page have every cell of the data, in the order of the file."""
     titles = [row.split("|")[1].strip() for row in region(variant)]
     lines = cells.DATA.read_text(encoding="utf-8").splitlines()
     assert len(titles) == len(lines) - 1

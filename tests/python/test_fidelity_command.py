@@ -137,7 +137,7 @@ def test_random_loss_compares_runs_of_the_same_seeds():
 
 
 def test_crowd_is_judged_by_jains_index():
-    """A crowd agrees if goodput, mean RTT and Jain's index do."""
+    """A crowd agrees if goodput, mean RTT and Jain's index agree."""
     name = "24 cubic 100mbit 40ms 1bdp"
     there = [result(*[(4.0, 70.0)] * 24, jain=0.9)]
     assert row(name, there, [result(*[(4.0, 70.0)] * 24, jain=0.95)])["agrees"]
@@ -214,7 +214,7 @@ def test_killed_command_keeps_finished_kernel_runs(kernel, command, tmp_path):
 
 @pytest.mark.slow
 def test_changed_simulator_keeps_kernel_runs(kernel, tmp_path, monkeypatch, executed):
-    """When the simulator changes, its runs are repeated; those of the kernel only with kernel or emulator."""
+    """After a change of the simulator only its runs are repeated; kernel runs depend on kernel and emulator."""
     args = ("fidelity", "--cells", TWO, "-o", tmp_path / "out")
     assert call(*args).exit_code == 0
     monkeypatch.setattr(engine, "fingerprint", lambda planned: "another build")
@@ -230,7 +230,7 @@ def test_changed_simulator_keeps_kernel_runs(kernel, tmp_path, monkeypatch, exec
 
 @pytest.mark.slow
 def test_again_repeats_disturbed_kernel_runs_only(kernel, tmp_path, monkeypatch, executed):
-    """Disturbed runs are marked, and `--again` repeats only these."""
+    """Disturbed runs are marked, and `--again` repeats only those."""
     monkeypatch.setenv("FAKE_DISTURBED", "2")
     args = ("fidelity", "--cells", TWO, "-o", tmp_path / "out")
     text = call(*args).stdout
@@ -278,7 +278,7 @@ def test_machine_without_the_kernel_is_refused(tmp_path, monkeypatch, executed):
 
 
 def test_page_states_the_cause_of_each_miss(tmp_path):
-    """The Markdown has a row per cell and per miss, with its cause; a cause of no missed cell is an error."""
+    """The Markdown has a row per cell and per miss, with its cause; a cause for any other cell is an error."""
     rows = [
         row("bbr 100mbit 40ms 1bdp", [result((100.0, 40.0), disturbed=True)], [result((90.0, 40.0))] * 5),
         row("bbr+cubic 100mbit 40ms 1bdp", [result((80.0, 60.0), (20.0, 60.0))], [result((81.0, 60.0), (19.0, 60.0))]),

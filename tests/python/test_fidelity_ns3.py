@@ -82,7 +82,7 @@ def test_lines_follow_the_grid_and_await_all_seeds():
 
 
 def test_lines_keep_values_measured_elsewhere(tmp_path):
-    """Values of cells without runs here stay, if they are of the same program."""
+    """Values of cells without runs here stay, if the same program measured them."""
     path, pair = tmp_path / "ns3.jsonl", {(PAIR, 1): result((80.0, 60.0), (20.0, 70.0))}
     cells = [named(ALONE), named(PAIR)]
     path.write_text(ns3_cells.lines(cells, {(ALONE, 1): result((95.0, 43.0))}, {}))

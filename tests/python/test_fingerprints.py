@@ -105,7 +105,7 @@ def test_change_of_what_joins_hosts_repeats_runs_in_real_time(pattern, backends,
 
 
 def test_change_of_a_scheme_repeats_runs_of_those_that_use_it(fingerprints):
-    """A scheme's file decides its own runs and those of schemes built on it; the list of schemes decides all."""
+    """A scheme's file decides its runs and those of schemes built on it; the list of schemes decides all runs."""
     before = fingerprints()
     folder = "crates/cc/src/schemes"
     for file, some, others in (("bbr_gc.rs", {"bbr-gc"}, {"bbr", "cubic"}), ("cubic.rs", {"cubic"}, {"bbr-gc"})):

@@ -106,7 +106,7 @@ SUITABLE = {
     ("sweep",): ["s.toml"],
     ("trace",): ["5g", "-o", "radio"],
 }
-"""Words that a command needs; others need none."""
+"""Words that a command needs; other commands need none."""
 REACHES = {
     ("brf", "attach"): "attach_brf",
     ("brf", "controller"): "PortJudge",
@@ -133,9 +133,9 @@ HOSTS = ("brf", "dccp", "kernel", "nodectl", "perf")
 
 
 def command_line(path, command, words, draw):
-    """Return a random command line: options and arguments that the command has, with values of the words.
+    """Return a random command line: options and arguments that the command has, with values from `words`.
 
-    Every third has words that suit the command before them.
+    A third of the lines begins with arguments that suit the command.
     """
     line = [*path, *NEEDED.get(path, [])]
     suits = draw.random() < 1 / 3
@@ -214,7 +214,7 @@ def test_random_command_lines_end_with_a_message(place, executor, monkeypatch):
     tally.close()
     assert tried == set(known)
     assert reached == set(REACHES), "every command for hosts got past Python's checks"
-    # A grid is more than an attempt's time, and there is no kernel.
+    # A grid takes longer than an attempt may, and there is no kernel.
     assert succeeded >= set(known) - {("fidelity",)}, "every command worked at least once"
 
 
@@ -316,7 +316,7 @@ def test_arguments_of_library_give_messages(tmp_path, monkeypatch):
     ],
 )  # fmt: skip
 def test_wrong_types_name_argument_value_and_accepted(work, message):
-    """A wrong type gives the style of all messages: what, the value, what is accepted."""
+    """The message for a wrong type names the argument, the value and the accepted values."""
     with pytest.raises(UsageError) as caught:
         work()
     assert str(caught.value).startswith(message)
@@ -346,7 +346,7 @@ def test_impossible_address_names_option_and_accepted(line):
 
 @pytest.mark.parametrize("flag", ["--ca", "--cert", "--key"])
 def test_pipes_and_devices_are_no_certificates(tmp_path, flag):
-    """A pipe, a device, a folder, a large and a missing file are refused at once, with status 2."""
+    """A pipe, a device, a folder, a large and a missing file are refused without waiting, with status 2."""
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "large").write_bytes(b"x" * ((1 << 20) + 1))
     for name, problem in [
@@ -364,7 +364,7 @@ def test_pipes_and_devices_are_no_certificates(tmp_path, flag):
 
 
 class PanicException(BaseException):
-    """As pyo3 raises it: a panic of Rust is no `Exception`."""
+    """Stands for pyo3's exception for a panic of Rust, which is no `Exception`."""
 
 
 @pytest.fixture
@@ -394,7 +394,7 @@ def test_last_resort_names_a_bug(broken, raised, monkeypatch, capsys):
 
 @pytest.mark.parametrize("raised", [SystemExit, GeneratorExit])
 def test_ends_of_python_are_no_bugs(broken, raised, capsys):
-    """Exceptions that end a program or a generator pass the last resort."""
+    """Exceptions that end a program or a generator pass the handler of unexpected exceptions."""
     with pytest.raises(raised):
         broken()
     assert capsys.readouterr().err == ""

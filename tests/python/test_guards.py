@@ -1,4 +1,4 @@
-"""Guards of results and folders: each one acts alone, where others would hide that it is missing."""
+"""Guards of results and folders: each is tested alone, because other guards would hide that it is missing."""
 
 import errno
 import json
@@ -16,7 +16,7 @@ from conftest import ONE_FLOW, timeless  # isort: skip
 
 
 def test_full_disk_error_names_the_file_itself(tmp_path, monkeypatch):
-    """An error that names no file, as that of a full disk, gets the name of the file, not of its temporary one."""
+    """An error that names no file, such as a full disk, gets the name of the file, not of its temporary file."""
 
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -59,7 +59,7 @@ def test_each_rule_of_queries_refuses_alone(query, problem):
 
 
 def test_deep_result_with_right_checksum_is_named(tmp_path):
-    """A result that is nested too deeply for Python is named, although its checksum is right."""
+    """A result that is nested too deeply for Python is named, although its checksum is valid."""
     deep = b'{"a": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
     checksums.write_all(tmp_path, {"results.jsonl": deep})
     with pytest.raises(DamagedError, match=r"results\.jsonl: line 1 is nested too deeply"):
@@ -68,7 +68,7 @@ def test_deep_result_with_right_checksum_is_named(tmp_path):
 
 @pytest.mark.parametrize("key", ["version", "build"])
 def test_whole_run_of_another_version_or_build_is_repeated(key, tmp_path, executed):
-    """An undamaged run, with the right checksum, of another version or build is executed again."""
+    """An undamaged run, with a valid checksum, of another version or build is executed again."""
     planned = engine.plan(ONE_FLOW, "text", None, [])
     (first,) = Runner(out=tmp_path).run(planned)
     path = tmp_path / "runs" / f"{planned[0].id}.json"
@@ -83,7 +83,7 @@ def test_whole_run_of_another_version_or_build_is_repeated(key, tmp_path, execut
 
 
 def test_interrupted_end_leaves_no_checksums(tmp_path, monkeypatch):
-    """During the writing of the last files there are no checksums: they come after these files."""
+    """While the last files are written there are no checksums: the command writes them after these files."""
     checksums.write_all(tmp_path, {"a": b"1"})
 
     def full(path, content):
@@ -128,7 +128,7 @@ def test_file_is_replaced_not_rewritten(tmp_path):
     ],
 )
 def test_result_of_another_shape_is_named_not_shown(change, problem, tmp_path):
-    """A result with the right checksum and a value of another type is named with line and key, and not shown."""
+    """A result with a valid checksum and a value of another type is named with line and key, and not shown."""
     result = json.loads(json.dumps(narrows.run(ONE_FLOW).raw[0]))
     change(result)
     checksums.write_all(tmp_path, {"results.jsonl": (json.dumps(result) + "\n").encode()})

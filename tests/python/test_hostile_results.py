@@ -1,4 +1,4 @@
-"""Folders of results from strangers: nothing is read without end, and nothing outside the folder is shown."""
+"""Untrusted folders of results: nothing is read without limit, and nothing outside the folder is shown."""
 
 import hashlib
 import json
@@ -63,7 +63,7 @@ def sparse(path, size=1 << 40):
 
 @pytest.mark.parametrize("command", ["plot", "report"])
 def test_listed_file_without_end_is_named(command, out):
-    """`plot`, `report` and `load` hash no file of 1 TiB that `SHA256SUMS` lists; they name it at once."""
+    """`plot`, `report` and `load` hash no file of 1 TiB that `SHA256SUMS` lists; they name it immediately."""
     sparse(out / "big")
     listed(out, "big")
     done = call(command, out)
@@ -73,7 +73,7 @@ def test_listed_file_without_end_is_named(command, out):
 
 
 def test_listed_files_have_a_limit_together(out, monkeypatch):
-    """Names of one large file, each within the limit, are not hashed again and again."""
+    """The files of `SHA256SUMS` also have a limit of their total size, even if they are links to one file."""
     size = (out / "results.jsonl").stat().st_size
     whole = (out / "SHA256SUMS").read_text()
     for number in range(100):
@@ -100,7 +100,7 @@ def test_trace_without_end_is_named_and_repeated(out):
 
 
 def test_written_trace_is_one_that_is_read(tmp_path, monkeypatch):
-    """A trace beyond the limit ends its work with a message, instead of being repeated for ever."""
+    """A new trace beyond the limit ends the command with a message; otherwise its run would repeat forever."""
     monkeypatch.setattr(checksums, "MOST_TRACE", 1000)
     with pytest.raises(
         UsageError, match=r"the trace is larger than .*; accepted: a longer interval of `trace.samples`"
@@ -147,7 +147,7 @@ def test_links_out_of_the_folder_are_named(pattern, out, tmp_path):
 
 
 def test_sum_of_a_link_to_a_system_file_is_refused(out):
-    """A right checksum of a link to a file of the system is refused."""
+    """A link to a file of the system is refused even with a valid checksum."""
     (out / "odd").symlink_to("/etc/passwd")
     listed(out, "odd", hashlib.sha256(Path("/etc/passwd").read_bytes()).hexdigest())
     with pytest.raises(DamagedError, match="/odd: is a symbolic link that leads out of"):
@@ -155,7 +155,7 @@ def test_sum_of_a_link_to_a_system_file_is_refused(out):
 
 
 def test_links_to_and_within_the_folder_are_read(out, tmp_path):
-    """The folder may be behind a link, and a link in it may lead to another file of it."""
+    """The folder may be behind a link, and a link in the folder may lead to another file of the folder."""
     (tmp_path / "link").symlink_to(out)
     shutil.move(out / "results.jsonl", out / "other")
     (out / "results.jsonl").symlink_to("other")
@@ -175,12 +175,12 @@ def test_reused_runs_lie_in_the_folder(pattern, out, tmp_path):
         assert pattern.startswith("runs") and "is a symbolic link; accepted" in str(error)
 
 
-# Letters
+# Characters
 
 
 @pytest.mark.slow
 def test_letters_for_terminals_are_escaped(out):
-    """Texts of a saved run with a right checksum cannot control the terminal."""
+    """Strings of a saved run with a valid checksum cannot control the terminal."""
     result = json.loads((out / "results.jsonl").read_text())
     result["flows"][0] |= {"params": "\x1b]0;PWN\x07\x1b[2J", "label": "bbr\x9b2J"}
     result |= {"scenario": "a\x1b[2Jb", "point": {"network.buffer": "\x1b[2J", "a\x1b[2J": "1"}}

@@ -51,7 +51,7 @@ def confined(prefix):
 
 
 def needs_programs(done):
-    """Skip a test whose command misses the programs of the kernel; return the process."""
+    """Skip a test whose command lacks the programs of the kernel; return the process."""
     if "no programs" in done.stderr:
         pytest.skip("needs an installation with BPF")
     return done
@@ -74,7 +74,7 @@ def devices():
     ],
 )
 def test_impossible_places_are_refused(args, message, executor):
-    """A place that cannot run the scenario is invalid usage, and the message states what is accepted."""
+    """A backend that cannot run the scenario is invalid usage, and the message states what is accepted."""
     refused(call("compare", *BRIEF, "bbr", *args), message)
 
 
@@ -87,7 +87,7 @@ def test_cluster_runs_the_simulator_only(tmp_path, executor, monkeypatch):
 
 
 def test_worlds_share_a_folder(tmp_path, executor, monkeypatch):
-    """Runs on the kernel have ids of their own, so all places keep their runs in one folder."""
+    """Runs on each backend have different ids, so all backends keep their runs in one folder."""
     monkeypatch.setenv("FAKE_KERNEL", "1")
     for on in ("sim", "kernel", "kernel", "shim"):
         assert call("compare", *BRIEF, "bbr", "-o", tmp_path, "--on", on).exit_code == 0
@@ -96,7 +96,7 @@ def test_worlds_share_a_folder(tmp_path, executor, monkeypatch):
 
 
 def test_kernel_runs_follow_the_kernel(executor, monkeypatch):
-    """A saved run on the kernel is stale under another kernel, another emulator, and other schemes of ours there."""
+    """A saved run on the kernel is stale after a change of the kernel, the emulator, or a scheme of ours in the run."""
     monkeypatch.setenv("FAKE_KERNEL", "1")
     monkeypatch.setattr(engine, "kernel_schemes", lambda: {"bbr"})
     text = '[network]\nrate = "1mbit"\n[[flows]]\nrtt = "40ms"\nscheme = "{}"\n'
@@ -178,7 +178,7 @@ def test_picture_of_both_worlds_shows_this_simulator():
 
 
 def test_kernel_prints_the_table_of_the_simulator(tmp_path):
-    """Both worlds print the same fields, except for values unknown to packets and the kernel."""
+    """Both worlds print the same fields, except for values that neither packets nor the kernel provide."""
     needs_root()
     rows = {}
     for on in ("sim", "kernel"):
@@ -212,7 +212,7 @@ def test_kernel_traces_plot_like_simulated_ones(tmp_path):
 
 @pytest.mark.long
 def test_stopped_runs_leave_nothing_behind(tmp_path):
-    """Ctrl-C ends a run before its end, SIGKILL leaves no device, namespace or scheme, and the next run works."""
+    """Ctrl-C ends a run early, SIGKILL leaves no device, namespace or scheme, and the next run works."""
     needs_root()
     before = devices()
     stopped, killed = (start_narrows("compare", "cubic", "--duration", "60s", "--on", "kernel") for _ in range(2))
@@ -303,7 +303,7 @@ def loader(tmp_path):
     ids=lambda value: value if isinstance(value, str) else " ".join(value),
 )
 def test_verifier_accepts_other_settings(name, settings, loader):
-    """The verifier sees the code that settings choose: programs load with those of every choice."""
+    """The verifier sees only the code that settings enable: programs load with every choice of such settings."""
     try:
         done = loader("load", name, *(word for setting in settings for word in ("--set", setting)))
         assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -341,7 +341,7 @@ def test_sigkill_while_loading_leaves_a_usable_kernel(loader):
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signal_while_loading_says_what_stays(number, monkeypatch):
-    """A signal during a load or an unload is reported after the step, with what is loaded then."""
+    """A signal during a load or an unload is reported after the step, with the program that is then loaded."""
 
     def load(*_):
         assert signal.getsignal(number) not in (signal.SIG_DFL, signal.default_int_handler), "it is held back"
@@ -359,7 +359,7 @@ def test_signal_while_loading_says_what_stays(number, monkeypatch):
 
 @pytest.mark.attempts
 def test_interrupted_load_tells_the_truth(loader):
-    """After Ctrl-C at any moment of a load the scheme is registered exactly if the command said so."""
+    """After Ctrl-C at any moment of a load the scheme is registered if and only if the command reported it."""
     loader("status")
     for tenth in range(1, 16, many(5, 1, 1)):
         process = start_narrows("kernel", "load", "bbr-gc", stderr=subprocess.STDOUT)
@@ -374,7 +374,7 @@ def test_interrupted_load_tells_the_truth(loader):
 
 
 def test_status_shows_calls_and_their_time(monkeypatch, capsys):
-    """The table shows the calls and the time of one, and a dash where there was none."""
+    """The table shows the number of calls and the time per call, and a dash without calls."""
     row = {
         "name": "bbr_gc", "sockets": 1, "opened": 2, "acks": 3, "calls": 5000, "ns_per_call": 400.0, "ns_per_ack": 250.0,
         "cpu_percent": 0.1, "observed_s": 2.0, "timeouts": 7, "errors": 9, "parameters": [],
@@ -409,7 +409,7 @@ def test_programs_need_root(words, tmp_path):
 )
 @pytest.mark.parametrize("words", [("kernel", "load", "bbr-gc"), ("brf", "attach"), ("brf", "detach")], ids=" ".join)
 def test_root_without_rights_loads_nothing(prefix, expected, words, tmp_path):
-    """Root of a user namespace, and root without the right to load programs, are told what they lack."""
+    """Root of a user namespace, and root without the right to load programs, get a message about the missing right."""
     confined(prefix)
     done = needs_programs(narrows_in(tmp_path, *words, prefix=prefix))
     start = f"narrows: `narrows {' '.join(words[:2])}` needs {expected}"

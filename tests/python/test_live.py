@@ -99,7 +99,7 @@ def test_receiver_serves_several_and_refuses_next(start: Starter) -> None:
     for sender in senders:
         sender.send_signal(signal.SIGINT)
         reports.append(done(sender, 130)[0])
-    # There is room again, while the receiver still answers packets of closed connections.
+    # A connection is free again, while the receiver still answers packets of closed connections.
     last, _ = done(start("send", to, "--rate", "1mbit", "--duration", "300ms", "--json"), 0)
     receiver.send_signal(signal.SIGINT)
     out, err = receiver.communicate(timeout=20)
@@ -148,7 +148,7 @@ def test_receiver_answers_from_addressed_address(start: Starter) -> None:
 @pytest.mark.realtime
 @pytest.mark.parametrize("scheme", ["ccid3", "dccp-bbr", "bbr:cwnd_gain=1.5"])
 def test_schemes_carry_a_video(start: Starter, scheme: str) -> None:
-    """Schemes of CCID 3, for datagrams and for TCP carry a video."""
+    """CCID 3, a scheme for datagrams and a scheme for TCP each carry a video."""
     sent, received = transferred(start, "--scheme", scheme, "--video", "1mbit", "--duration", "1s")
     assert sent["scheme"] == scheme.partition(":")[0]
     assert sent["ccid"] == received["ccid"]
@@ -164,7 +164,7 @@ def test_closed_port_refuses(start: Starter) -> None:
 
 @pytest.mark.realtime
 def test_silent_peer_times_out(start: Starter) -> None:
-    """A sender gives up on a silent peer after the stated time, not earlier."""
+    """A sender ends after the stated time without an answer, not earlier."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         begin = time.monotonic()
@@ -183,7 +183,7 @@ def dccp(kind: int, ports: tuple[int, int], seq: int, ack: int | None) -> bytes:
 
 @pytest.mark.slow
 def test_peer_without_features_ends_sender_after_timeout(start: Starter) -> None:
-    """A server that answers every packet but confirms no feature is given up after the timeout."""
+    """A sender ends after the timeout if the server answers every packet but confirms no feature."""
     over = threading.Event()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
@@ -233,7 +233,7 @@ def test_unfinished_requests_lock_out_nobody(start: Starter) -> None:
 
 @pytest.mark.slow
 def test_full_disk_ends_capture_only(start: Starter, tmp_path: Path) -> None:
-    """A capture that cannot grow ends and is named; the receiver serves on."""
+    """A capture that cannot grow ends and is named; the receiver continues to serve."""
     port, file = free_port(), tmp_path / "recv.pcap"
     receiver = listening(start, "127.0.0.1", port, "--capture", str(file))
     # A limit of the file's size stands for a full disk.
@@ -304,7 +304,7 @@ def test_reordering_and_duplication_keep_counts(start: Starter) -> None:
     assert received["datagrams"] + sent["lost"] <= sent["datagrams"], (sent, received)
     assert sent["datagrams_acknowledged"] + sent["lost"] + sent["unreported"] == sent["datagrams"]
     assert received["duplicates"] > 20
-    # Lost is what the network lost, and what came too late for the receiver's history.
+    # Lost datagrams are those that the network lost, and those that came too late for the receiver's history.
     missing = sent["datagrams"] - received["datagrams"]
     assert sent["lost"] <= missing <= sent["lost"] + sent["unreported"]
     assert counts[0] <= missing <= counts[0] + received["too_late"] + 1, "the Close may overtake a datagram"

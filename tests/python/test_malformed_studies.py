@@ -83,7 +83,7 @@ for folder in sys.argv[2:]:
 
 
 def mangled(texts, draw):
-    """Return the texts of a study, one of them with slips."""
+    """Return the texts of a study, one of them with mistakes."""
     slipped = draw.choice(["paper.toml", "fig1.toml", "fig1.claims.toml", "fig1.claims.toml", "findings.md"])
     text = texts[slipped]
     for _ in range(draw.randrange(1, 4)):
@@ -97,7 +97,7 @@ def test_malformed_studies_give_no_traceback(study, tmp_path):
     """Malformed study folders are refused with a message, or run; no exception of Python, no crash, no endless work."""
     tally = Tally("malformed study folders")
     texts = {path.name: path.read_text() for path in study.iterdir() if path.is_file()}
-    # Briefly: all folders of a batch take turns in one process.
+    # Short runs: one process handles all folders of a batch in turn.
     texts["fig1.toml"] = re.sub(r'duration = "20s".*', 'duration = "1s"', texts["fig1.toml"])
     count = many(20, 200, 1000)
     studies = [texts, *(mangled(texts, draw) for _, draw in generators("studies", count))]

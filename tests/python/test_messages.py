@@ -29,7 +29,7 @@ from conftest import SHORT, call, ran, refused  # isort: skip
     ],
 )  # fmt: skip
 def test_number_errors_name_found_and_accepted(args, message):
-    """An option that takes a number names the value found and the accepted values."""
+    """The error of an option that takes a number names the value found and the accepted values."""
     done = call(*args)
     assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"narrows: {message}\n")
 
@@ -107,7 +107,7 @@ def test_plot_series_option_serves_share_and_delay(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["plot", "report"])
 def test_interrupted_folder_warns(command, tmp_path):
-    """A folder of interrupted work is shown with a warning on standard error; a complete one without."""
+    """A folder of interrupted work is shown with a warning on standard error, a complete folder without a warning."""
     narrows.compare("bbr", "cubic", out=tmp_path, set={"network.buffer": ["1bdp", "2bdp"]}, **SHORT)
     done = call(command, tmp_path)
     assert (done.exit_code, "warning" in done.stderr) == (0, False)
@@ -142,7 +142,7 @@ def test_page_of_an_algorithm_names_it_once(monkeypatch):
 
 
 def test_help_of_reproduce_states_its_length():
-    """The help of `reproduce` states how long all papers take, and the way to a first look."""
+    """The help of `reproduce` states that it runs all papers, and mentions `--quick`."""
     text = " ".join(call("reproduce", "--help").stdout.split())
     assert "Without PAPER it runs all papers" in text
     assert "--quick" in text

@@ -1,4 +1,4 @@
-"""`narrows nodectl` in processes of its own, over loopback."""
+"""`narrows nodectl` in separate processes, over loopback."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def address(process: subprocess.Popen[str]) -> str:
 
 @pytest.mark.realtime
 def test_request_receives_at_the_nodes_rate(start: Starter) -> None:
-    """A file arrives at the rate of the node, and all three report the same negotiation."""
+    """A file arrives at the rate of the node, and node, server and client report the same negotiation."""
     node = start("node", "--listen", "127.0.0.1:0", "--rate", "16mbit", "--responder-port", str(PORT), "--json")
     via = address(node)
     server = start("server", "--listen", "127.0.0.1:0", "--via", via, "--no-program", "--json")

@@ -23,7 +23,7 @@ CALLS = {
     "perf": "engine._engine.perf_server('127.0.0.1:0', 'cubic', [], 1.0, None, False, 5.0, 1, 1, 60.0, handle, raising)",
     "node": f"engine._engine.negotiate('node', {NODE!r}, handle, raising)",
 }
-"""Work that reports its address at once, and ends by itself after some time."""
+"""Work that reports its address immediately, and ends by itself after some time."""
 
 
 def closed_pipe():

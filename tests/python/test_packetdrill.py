@@ -24,7 +24,7 @@ NO_SACK = "`../common/defaults.sh`\n" + GOOD.replace("<...>", "<mss 1460,nop,wsc
 
 @pytest.fixture
 def scripted(monkeypatch):
-    """Take a script's result from its remarks; the kernel skips scripts without the remark `kernel MS` of its lateness."""
+    """Take a script's result from its remarks; the kernel skips scripts without the remark `kernel MS` (tolerance)."""
 
     def run(text, directory=None, lateness_ms=None):
         if lateness_ms is not None and f"// kernel {lateness_ms:g}" not in text:
@@ -84,7 +84,7 @@ def test_packetdrill_deviations_are_known_until_they_pass(tmp_path, scripted):
 
 
 def test_packetdrill_both_places_are_columns(tmp_path, scripted):
-    """With two places, a script has a result of each, and `--tolerance` reaches the kernel."""
+    """With two backends, a script has a result per backend, and `--tolerance` reaches the kernel."""
     (tmp_path / "a.pkt").write_text("// kernel 4")
     (tmp_path / "b.pkt").write_text("// fail // kernel 9")
     result = call("packetdrill", tmp_path, "--on", "sim,kernel", "--json")
@@ -103,7 +103,7 @@ def test_packetdrill_both_places_are_columns(tmp_path, scripted):
 
 @pytest.mark.slow
 def test_packetdrill_kernel_without_rights_is_usage_error(tmp_path):
-    """Without rights the kernel refuses in one sentence with status 2, as does an unknown place."""
+    """Without rights `--on kernel` is refused in one sentence with status 2, and so is an unknown backend."""
     (tmp_path / "a.pkt").write_text("")
     done = without_rights_in(tmp_path, "packetdrill", ".", "--on", "kernel")
     assert (done.returncode, done.stderr.count("\n"), "needs root" in done.stderr) == (2, 1, True), done.stderr
@@ -156,7 +156,7 @@ def test_packetdrill_misuse_names_path_and_accepted(tmp_path):
 
 
 def test_packetdrill_reports_progress_of_many_scripts(tmp_path, scripted, monkeypatch):
-    """If standard error is no terminal, a line states now and then how many scripts are done."""
+    """If standard error is no terminal, a line periodically states how many scripts are done."""
     monkeypatch.setattr(progress, "LINE_EVERY_S", 0)
     for name in "abc":
         (tmp_path / f"{name}.pkt").write_text("")

@@ -109,7 +109,7 @@ def test_verdicts_from_scenario_to_report(folder, tmp_path):
     printed = json_rows(result)
     assert [(row["id"], row["verdict"]) for row in printed] == [
         ("goodput", "holds"),
-        ("ratio", "does not hold"),  # 30 ms against 75 ms is nearer to 0.3 than to 40
+        ("ratio", "does not hold"),  # 30 ms / 75 ms = 0.4 is nearer to the alternative 0.3 than to 40
         ("order", "holds"),
         ("queue", "does not hold"),  # the fake executor's queue reaches 9
     ]
@@ -284,7 +284,7 @@ def test_overrides_do_not_touch_a_figure_in_default_mode(folder):
 
 @pytest.mark.slow
 def test_query_over_samples_gives_the_same_bits(tmp_path):
-    """A query over samples gives the same bits each time."""
+    """A query over samples gives bit-identical values each time."""
     import random
 
     import polars as pl

@@ -42,7 +42,7 @@ def test_schemes_of_perf_are_split(text, parsed):
 
 
 def paths(value, place=""):
-    """Yield the places of all keys of a document; items of a list have one place."""
+    """Yield the paths of all keys of a document; items of a list share one path."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield f"{place}.{key}"
@@ -56,7 +56,7 @@ def paths(value, place=""):
 @pytest.mark.skipif(shutil.which("iperf3") is None, reason="needs iperf3")
 @pytest.mark.parametrize("reverse", [False, True])
 def test_document_has_the_keys_of_iperf3(reverse):
-    """Every key of a real run of iperf3 has its place in our document, except for those of TCP's sockets."""
+    """Every key of a real run of iperf3 has the same path in our document, except for keys of TCP sockets."""
     port = str(free_port())
     server = subprocess.Popen(["iperf3", "-s", "-1", "-p", port, "--forceflush"], stdout=subprocess.PIPE, text=True)
     try:
@@ -77,7 +77,7 @@ def test_document_has_the_keys_of_iperf3(reverse):
 
 
 def test_document_has_values_in_units_of_iperf3():
-    """Bytes, bits per second and microseconds have iperf3's places."""
+    """Values in bytes, bits per second and microseconds stand under iperf3's keys."""
     recording = iperf.Recording()
     recording.add(ROW)
     recording.add({**ROW, "start_s": 1.0, "end_s": 2.0, "rtt_ms": 0.5, "cwnd_bytes": 7000})
@@ -100,7 +100,7 @@ def test_document_has_values_in_units_of_iperf3():
 
 @pytest.mark.parametrize("scheme", ["bbr3", None])
 def test_receiver_names_the_scheme_of_the_sender(scheme):
-    """A receiver shows the scheme that the sender has stated, else none, and null for values that only a sender measures."""
+    """A receiver shows the scheme if the sender has stated it, and null for values that only a sender measures."""
     received = {**END, "sends": False, "scheme": scheme}
     recording = iperf.Recording()
     recording.add({**ROW, "sends": False, "cwnd_bytes": None})
@@ -112,13 +112,13 @@ def test_receiver_names_the_scheme_of_the_sender(scheme):
 
 
 def test_scheme_of_a_client_that_receives_is_misuse():
-    """`--scheme` beside `-R` is refused: the server sends, with its own."""
+    """`--scheme` beside `-R` is refused: the server sends, with its own scheme."""
     done = call("perf", "client", "127.0.0.1", "--insecure", "-R", "--scheme", "cubic")
     assert (done.exit_code, done.stderr.startswith("narrows: --scheme, --reverse: the server sends")) == (2, True)
 
 
 def test_line_of_a_silent_peer_shows_the_silence():
-    """A line shows the time since the other end was heard, instead of old conditions."""
+    """A line shows the time since the last packet of the other end, instead of outdated conditions."""
     assert perf.line(ROW) == (
         "0.0–1.0 s: 0.02 Mbit/s, RTT 1.50 ms, 1 lost (10.00 %), cwnd 5.0 kB, pacing 8.00 Mbit/s, startup"
     )
@@ -126,7 +126,7 @@ def test_line_of_a_silent_peer_shows_the_silence():
 
 
 def test_scope_of_an_address_is_no_name(monkeypatch):
-    """The scope of a link-local address is part of the address, not of the name that a certificate has."""
+    """The scope of a link-local address is part of the address, not of the name in a certificate."""
     asked = []
     monkeypatch.setattr(hosts, "perf_client", lambda *given: asked.append(given))
     for host in ("[fe80::1%1]:6000", "fe80::1%1"):
@@ -147,7 +147,7 @@ def test_name_of_a_certificate_is_the_host(monkeypatch, host):
 
 
 def test_recording_is_bounded(monkeypatch):
-    """A long test keeps a bounded number of intervals, sums longer than streams, and says how many it left out."""
+    """A long test keeps bounded numbers of intervals and of stream rows, and counts the intervals that it omits."""
     monkeypatch.setattr(iperf, "MAX_ROWS", 10)
     recording = iperf.Recording()
     for _ in range(25):
@@ -260,7 +260,7 @@ def test_perf_counts_what_a_slow_sender_delivers(tmp_path, server):
 @pytest.mark.realtime
 @pytest.mark.parametrize("reverse", [[], ["-R"]])
 def test_ctrl_c_prints_the_summary(tmp_path, server, reverse):
-    """An interrupted client prints its tallies and ends with the status of the signal; the server goes on."""
+    """An interrupted client prints its tallies and ends with the status of the signal; the server continues."""
     process, port, _ = server()
     where = ("perf", "client", f"127.0.0.1:{port}", "--insecure")
     client = start_narrows(*where, *reverse, "--duration", "600s", "--interval", "200ms")
@@ -276,7 +276,7 @@ def test_ctrl_c_prints_the_summary(tmp_path, server, reverse):
 @pytest.mark.long
 @pytest.mark.realtime
 def test_killed_server_is_named_as_the_cause(server):
-    """A client whose server is killed shows the silence in its lines, and ends with it as the reason and status 1."""
+    """A client whose server is killed shows the silence in its lines, names it as the reason and ends with status 1."""
     process, port, _ = server()
     options = ("--insecure", "--duration", "3s", "--interval", "200ms")
     client = start_narrows("perf", "client", f"127.0.0.1:{port}", *options)
@@ -313,7 +313,7 @@ def test_untrusted_certificate_is_a_failure(tmp_path, server):
 @pytest.mark.realtime
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="needs openssl")
 def test_certificate_of_an_authority_is_accepted(tmp_path, server):
-    """`--cert` and `--key` show a certificate that `--ca` and `--name` accept; a key of another one is invalid usage."""
+    """`--cert` and `--key` show a certificate that `--ca` and `--name` accept; another certificate's key is refused."""
     for name in ("perf.example", "other.example"):
         subprocess.run(
             ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",

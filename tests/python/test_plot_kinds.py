@@ -1,4 +1,4 @@
-"""Figures average over nothing but flows and seeds, and show possible values only."""
+"""Figures average over flows and seeds only, and show possible values only."""
 
 import numpy as np
 import polars as pl
@@ -36,7 +36,7 @@ def traced(tmp_path_factory):
 
 
 def with_values(results, table, **columns):
-    """The results with other values in a table, beyond the invented numbers."""
+    """Return the results with other values in a table than those of the fake executor."""
     changed = ResultFrames(results.points, results.raw)
     setattr(changed, table, getattr(results, table).with_columns(**columns))
     return changed
@@ -64,7 +64,7 @@ def test_undrawn_keys_become_panels(swept):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_kind_averages_over_a_swept_key(swept, kind):
-    """Every kind shows each value of every swept key, or refuses by the keys' names."""
+    """Every kind shows each value of every swept key, or refuses and names the keys."""
     where = {"flows.rtt": "40ms"}
     figure = swept.plot(kind, where=where)
     drawn = {"share": "buffer", "line": "buffer", "bar": "buffer", "loss": "loss", "box": "buffer"}.get(kind)
@@ -78,7 +78,7 @@ def test_no_kind_averages_over_a_swept_key(swept, kind):
 
 
 def test_panel_and_where_leave_nothing_to_facet(swept):
-    """A chosen panel is kept, the remaining key gets the rows, and a selected key no panels; short names suffice."""
+    """A chosen panel is kept, the remaining key gets the rows, a selected key gets no panels; short names suffice."""
     figure = swept.plot("line", x="network.buffer", panel="rtt")
     assert titles(figure)[:2] == ["rtt = 20 ms, loss = 0 %", "rtt = 40 ms, loss = 0 %"]
     figure = swept.plot("line", x="buffer", where={"loss": "1%", "flows.rtt": "0.02s"})
@@ -125,19 +125,19 @@ def test_schemes_are_not_averaged_over(swept):
 
 
 def test_key_that_a_drawn_one_determines_needs_no_panel(swept):
-    """A key with one value at each drawn place is not averaged over."""
+    """A key with one value at each drawn position is not averaged over."""
     figure = swept.plot("line", x="network.buffer", panel="rtt_base_ms", where={"loss": "0%"})
     assert titles(figure) == ["base RTT = 20 ms", "base RTT = 40 ms"]
 
 
 def test_flows_of_one_scheme_and_several_rtts_are_separate():
-    """Flows of one scheme with different base RTTs have series of their own."""
+    """Flows of one scheme with different base RTTs have separate series."""
     results = narrows.compare("bbr", "bbr", rtt=["10ms", "50ms"], set={"network.buffer": BUFFERS})
     assert list(curves(results.plot("line").axes[0])) == ["bbr, base RTT = 10 ms", "bbr, base RTT = 50 ms"]
 
 
 def test_values_of_equal_numbers_keep_their_places():
-    """Buffers of 1 BDP of different RTTs are different places of the axis."""
+    """Buffers of 1 BDP of different RTTs have different positions on the axis."""
     results = narrows.compare("bbr", set={"network.buffer": ["1bdp@10ms", "1bdp@50ms"]})
     panel = results.plot("line").axes[0]
     assert [tick.get_text() for tick in panel.get_xticklabels()] == ["1 BDP at 10 ms", "1 BDP at 50 ms"]
@@ -154,7 +154,7 @@ def test_values_of_equal_numbers_keep_their_places():
     ],
 )  # fmt: skip
 def test_panel_titles_have_key_and_unit(column, value, text):
-    """A title names the key and gives the value its unit; texts of a query stay as they are."""
+    """A title names the key and gives the value its unit; texts of a query stay unchanged."""
     assert names.pair(column, value, [column]) == text
 
 
@@ -164,7 +164,7 @@ def test_keys_that_end_alike_have_whole_names():
 
 
 def test_loss_axis_shows_zero():
-    """A logarithmic axis from 0 is linear below its smallest other value, so that 0 is on it."""
+    """A logarithmic axis from 0 is linear below its smallest positive value, so that the axis contains 0."""
     results = narrows.compare("bbr", set={"network.loss": ["0%", "0.01%", "0.1%", "1%"]})
     panel = results.plot("loss").axes[0]
     assert panel.get_xscale() == "symlog"
@@ -213,7 +213,7 @@ def test_intervals_are_clipped_to_possible_values(swept):
     ],
 )
 def test_bounds_of_computed_columns_follow_their_parts(expression, bounds):
-    """A factor scales bounds, sums and ratios of columns without negative values stay above 0."""
+    """A factor scales bounds; sums and ratios of columns without negative values are never negative."""
     assert rows.bounds_in(f"SELECT max(x) AS x, {expression} AS y, seed FROM flows") == bounds
 
 
@@ -252,7 +252,7 @@ def test_time_plot_shows_throughput(traced, monkeypatch):
 
 
 def test_time_plot_selects_run_by_values(traced):
-    """`where` selects a run over time, and the title states which."""
+    """`where` selects the run of a plot over time, and the title states the run."""
     panel = traced.plot("time", where={"flows.scheme": "cubic", "seed": 2}).axes[0]
     assert panel.get_title(loc="left").endswith("· scheme = cubic · seed 2")
     assert panel.lines[0].get_color() == style.scheme_colour("cubic")
@@ -324,7 +324,7 @@ def test_heatmap_needs_two_keys():
 
 
 def test_delay_plot_labels_points_and_crosses(swept):
-    """A point per scheme has its label beside it and a cross of intervals; delay falls to the right."""
+    """A point per scheme has its label beside it and a cross of intervals; delay decreases to the right."""
     changed = with_values(swept, "flows", rtt_mean_ms=pl.col("rtt_base_ms") + pl.col("seed") * pl.col("index") * 3)
     figure = plots.plot(changed, "delay", where={"rtt": "20ms", "loss": "1%"})
     panel = figure.axes[0]
@@ -444,6 +444,6 @@ def test_query_with_swept_key_gets_panels(swept):
     ],
 )
 def test_axes_of_lines_are_places_and_measurements(swept, options, named):
-    """A line joins measurements at places common to all runs; anything else would mix runs."""
+    """A line joins measurements at positions common to all runs; anything else would mix runs."""
     with pytest.raises(UsageError, match=named):
         plots.plot(swept, "line", **options)

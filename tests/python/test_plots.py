@@ -41,7 +41,7 @@ def test_time_plot_has_panel_per_series(results):
 
 
 def test_time_plot_plus_joins_series_in_panel(results):
-    """Series joined by `+` share a panel, with dashes for the second; different units cannot.
+    """Series joined by `+` share a panel, with dashes for the second; series of different units cannot share one.
 
     A common series that the scheme does not report is left out.
     """
@@ -338,7 +338,7 @@ def test_parameters_of_a_scheme_separate_series(tmp_path):
 
 
 def test_many_places_give_plain_curve(results):
-    """More than 40 places give a curve without markers on a linear axis, unless `logx` is set."""
+    """More than 40 positions give a curve without markers on a linear axis, unless `logx` is set."""
     few = results.plot("line", x="network.buffer").axes[0]
     assert few.get_xscale() == "log"
     assert all(box.lines[0].get_marker() not in ("", "None") for box in few.containers)

@@ -92,7 +92,7 @@ def test_remark_names_schemes_among_several():
     ("schemes", "words"), [('["bbq"]', "(our reconstruction)"), ('["bbq", "reno"]', "(bbq: our reconstruction)")]
 )
 def test_claim_about_reconstruction_says_so(tmp_path, schemes, words):
-    """A claim about a reconstruction says so in the terminal, in both reports, and in JSON."""
+    """A claim about a reconstruction has a remark in the terminal, in both reports, and in JSON."""
     out = tmp_path / "report"
     home = folder(tmp_path, "scheme = 'bbq'", f"schemes = {schemes}")
     args = ["reproduce", "--papers", home, "-o", out]
@@ -121,7 +121,7 @@ def test_claim_about_published_scheme_has_no_remark(tmp_path):
         ("scheme = 'bbq' AND scheme <> 'bbr'", 'schemes = ["bbr"]', "accepted: a list of schemes"),
         ("\"flows.scheme\" = 'bbq:cwnd_gain=2'", "", "accepted: a list of schemes"),
         ("scheme LIKE 'bbq%'", "", "accepted: a list of schemes"),
-        ("seed > 0", "", "accepted: a list of schemes"),  # names none, and the scenario runs one
+        ("seed > 0", "", "accepted: a list of schemes"),  # names no scheme, and the scenario runs a reconstruction
         ("scheme = 'bbr'", 'schemes = ["bbx"]', "there is no scheme 'bbx'; accepted: bbr, cubic"),
         ("scheme = 'bbr'", 'schemes = "bbr"', "schemes is not a list of names"),
         ("scheme = 'bbr'", "schemes = []", "schemes is not a list of names"),
@@ -159,7 +159,7 @@ def test_plots_mark_and_explain_reconstructions(tmp_path):
 
 
 def test_plot_query_of_reconstruction_is_explained():
-    """A plot without labels of schemes says so if its query selects a reconstruction."""
+    """A plot without labels of schemes has a note if its query selects a reconstruction."""
     results = narrows.compare("bbq", "bbr", rtt=["10ms", "50ms"], each=True, **SHORT)
     sql = "SELECT rtt_base_ms || ' ms' AS x, goodput_mbit_s AS y, seed FROM flows WHERE scheme = '{}'"
     assert texts(results.plot("bar", sql=sql.format("bbq")))[1] == ["bbq: our reconstruction"]

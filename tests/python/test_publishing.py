@@ -21,7 +21,7 @@ def _cargo(*arguments: str) -> str:
 
 
 def _published() -> dict[str, list[dict[str, Any]]]:
-    """The crates of the workspace that narrows-quic needs, itself included, each with its dependencies in them."""
+    """The crates of the workspace that narrows-quic needs, itself included, each with its dependencies among them."""
     metadata = json.loads(_cargo("metadata", "--no-deps", "--format-version", "1"))
     packages = {package["name"]: package for package in metadata["packages"]}
     found: dict[str, list[dict[str, Any]]] = {}
@@ -46,7 +46,7 @@ def test_path_dependencies_of_quic_have_versions():
 
 @pytest.mark.parametrize("name", CRATES)
 def test_packages_hold_licenses_and_no_links_but_those(name: str):
-    """A package holds both licenses and a README; no other file of it is a link out of the crate."""
+    """A package holds both licenses and a README; none of its other files is a link out of the crate."""
     files = set(_cargo("package", "--list", "--allow-dirty", "-p", name).split())
     assert LICENSES | {"README.md", "Cargo.toml", "src/lib.rs"} <= files
     folder = ROOT / "crates" / name.removeprefix("narrows-")

@@ -23,7 +23,7 @@ EXPECTED = {
 
 
 def new_style(path):
-    """The current drafts, in the form of this tool and of newest versions of others."""
+    """The current drafts, as this tool and the newest versions of other stacks write them."""
     return sequence(path, SEQUENCE, event(5000, "quic:other"), event(6000, "quic:recovery_metrics_updated", **METRICS))
 
 
@@ -58,7 +58,7 @@ def picoquic(path):
 
 
 def mvfst(path):
-    """mvfst: times as texts, metrics in events of its own names, and no pacing rate."""
+    """mvfst: times as strings, metrics in events with mvfst's names, and no pacing rate."""
     trace = {
         "event_fields": ["relative_time", "category", "event", "data"],
         "configuration": {"time_offset": 0, "time_units": "us"},
@@ -91,7 +91,7 @@ def test_losses_and_states_of_mvfst_are_read(tmp_path):
 
 
 def test_throughput_counts_each_acknowledged_packet_once(tmp_path):
-    """Ranges repeat what was acknowledged, spaces have their own numbers, and unknown numbers have no bytes."""
+    """Ranges repeat acknowledged packets, each packet number space counts separately, unknown numbers have no bytes."""
     records = [event(10 * number, "quic:packet_sent", **sent(number)) for number in range(100)]
     records += [
         event(995, "quic:packet_sent", **sent(0, 500, "initial")),
@@ -103,7 +103,7 @@ def test_throughput_counts_each_acknowledged_packet_once(tmp_path):
     loaded = qlog.load([sequence(tmp_path / "a.sqlog", SEQUENCE, *records)])
     rows = points(loaded, "throughput_mbit_s")
     width = rows[0][0]
-    # 0 to 25 and 30 to 99.
+    # Acknowledged: packets 0 to 25 and 30 to 99.
     assert sum(value for _, value in rows) * width * 125_000 == pytest.approx(96 * 1200 + 500)
     assert loaded.flows["throughput_mbit_s"][0] == pytest.approx((96 * 1200 + 500) * 8e-6)
     assert loaded.flows["packets_sent"][0] == 101
@@ -123,7 +123,7 @@ def test_packets_acked_count_as_delivered(tmp_path):
 
 
 def test_receiver_throughput_is_what_it_received(tmp_path):
-    """Throughput at a receiver is what it received."""
+    """Throughput at a receiver counts the packets that it received."""
     records = [event(10 * number, "transport:packet_received", **sent(number)) for number in range(101)]
     loaded = qlog.load([sequence(tmp_path / "a.sqlog", OLD_SEQUENCE, *records)])
     assert loaded.flows["throughput_mbit_s"][0] == pytest.approx(101 * 1200 * 8e-6)
@@ -196,7 +196,7 @@ def test_plot_labels_name_flow_and_file(tmp_path):
 
 
 def test_names_from_strangers_are_plain_text(tmp_path):
-    """matplotlib would read a formula between dollars."""
+    """Names from untrusted files are drawn literally; matplotlib would parse text between dollar signs as a formula."""
     named = event(1, "recovery:congestion_state_updated", new="$\\frac{$\x1b[31m")
     record = {**event(0, "recovery:metrics_updated", **METRICS), "group_id": "$x$\n"}
     other = {**event(0, "recovery:metrics_updated", **METRICS), "group_id": "$\\q$"}
@@ -306,7 +306,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
 
 
 def test_limits_bound_memory(tmp_path, monkeypatch):
-    """A file beyond a limit is refused; packets that nobody acknowledges are forgotten."""
+    """A file beyond a limit is refused; packets that are never acknowledged are removed."""
     path = tmp_path / "a.qlog"
     for module, limit, value, text, message in [
         (walk, "MOST_RECORD_BYTES", 1 << 10, HEAD + '{"a": "' + "x" * 2_000 + '"}\n', "a text has more than"),
@@ -340,7 +340,7 @@ def test_special_files_are_refused(tmp_path):
 @pytest.mark.parametrize("write", [new_style, old_object, mvfst])
 @pytest.mark.attempts
 def test_mutated_files_are_read_or_refused(tmp_path, write):
-    """Whatever bytes change, the file is read, or refused in a sentence that names it."""
+    """A mutated file is read, or refused in a sentence that names it."""
     path = write(tmp_path / "a.qlog")
     whole = path.read_bytes()
     tally = Tally(f"mutated qlog files, {write.__name__.replace('_', ' ')}")
@@ -375,7 +375,7 @@ def test_mutated_files_are_read_or_refused(tmp_path, write):
 
 
 def test_option_passes_file(tmp_path):
-    """The events of a single run go to the named file, and the command says so."""
+    """The events of a single run go to the named file, and the command reports this."""
     file = tmp_path / "run.sqlog"
     result = ran(call("compare", *BRIEF, "bbr", "cubic", "--qlog", file, "--pcap", tmp_path / "p"))
     assert file.read_text().startswith('\x1e{"description":"The senders')
@@ -396,7 +396,7 @@ def test_option_passes_file(tmp_path):
     ],
 )
 def test_option_is_refused_where_it_cannot_be(tmp_path, arguments, message):
-    """The option is refused if the command has several runs or no events."""
+    """The option is refused for several runs, for unsuitable files, and with `--explain`."""
     (tmp_path / "file").write_text("")
     (tmp_path / "hard").hardlink_to(tmp_path / "file")
     (tmp_path / "parent").symlink_to(tmp_path)
@@ -422,7 +422,7 @@ def test_own_file_shows_the_run(tmp_path):
     for own, flow in zip(loaded.flows.iter_rows(named=True), result["flows"], strict=True):
         assert own["scheme"] == flow["scheme"]
         assert own["rtt_base_ms"] == flow["rtt_base_ms"] <= own["rtt_min_ms"]
-        # The result leaves out the warm-up, and counts what arrived instead of what was acknowledged.
+        # The result leaves out the warm-up, and counts arrived instead of acknowledged packets.
         assert own["throughput_mbit_s"] == pytest.approx(flow["throughput_mbit_s"], rel=0.25)
     ran(narrows_in(tmp_path, "plot", "run.sqlog"))
     assert (tmp_path / "run.png").stat().st_size > 10_000

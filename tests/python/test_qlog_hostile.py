@@ -25,7 +25,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_description_is_refused(tmp_path, name):
-    """A file's values about its flows have types and limits too."""
+    """The values by which a file describes its flows have types and limits too."""
     flow, message = HOSTILE[name]
     described = {"time": 0, "name": "simulation:scenario", "data": {"details": {"flows": [{"group_id": "", **flow}]}}}
     path = sequence(tmp_path / "a.sqlog", OLD_SEQUENCE, described, event(1, "quic:packet_sent", **sent(1)))
@@ -47,7 +47,7 @@ def test_hostile_description_is_refused(tmp_path, name):
     ],
 )  # fmt: skip
 def test_hostile_numbers_are_refused(tmp_path, unit, records, message):
-    """An implausible number, scaled one or difference is refused before figures fail over it."""
+    """An implausible number, scaled number or difference is refused before a figure fails on it."""
     names = {"header": "packet_sent", "latest_rtt": "metrics_updated", "bandwidth_bytes": "bandwidth_est_update"}
     made = [event(time, names.get(next(iter(data)), "packet_lost"), **data) for time, data in records]
     path = contained(tmp_path / "a.qlog", {"configuration": {"time_units": unit}, "events": made})
@@ -64,7 +64,7 @@ def test_greatest_integers_stand_for_no_limit(tmp_path):
 
 
 def lines_executed(work):
-    """Return how many lines of Python some work executes: its cost, whatever the machine does meanwhile."""
+    """Return how many lines of Python some work executes: a measure of its cost that is independent of the machine."""
     count = 0
 
     def step(frame, kind, _):
@@ -90,7 +90,7 @@ def test_acknowledgement_costs_what_it_covers_first():
             space.send(number, 1.0)
             assert space.acknowledge(1, number) == 1.0
 
-    # Each range would walk over all before it: 16 times the lines.
+    # If each range walked over all packets before it, the work would take 16 times the lines.
     assert lines_executed(lambda: work(1600)) < 5 * lines_executed(lambda: work(400))
 
 
@@ -150,11 +150,11 @@ LARGE = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LARGE)
 def test_large_member_is_not_built(tmp_path, monkeypatch, name):
-    """300 kB of empty lists would be some 7 MB of objects, wherever they stand."""
+    """300 kB of empty lists, which would take some 7 MB as objects, are not built wherever they stand in a file."""
     monkeypatch.setattr(walk, "MOST_RECORD_BYTES", 1 << 16)
     path = tmp_path / "a.qlog"
     path.write_text(LARGE[name])
-    qlog.load([contained(tmp_path / "small.qlog", {"events": [json.loads(EVENT)]})])  # what is imported once
+    qlog.load([contained(tmp_path / "small.qlog", {"events": [json.loads(EVENT)]})])  # imports before the measurement
     tracemalloc.start()
     try:
         loaded = qlog.load([path])
@@ -165,12 +165,12 @@ def test_large_member_is_not_built(tmp_path, monkeypatch, name):
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    # The text twice, as bytes and letters, and a window of it as objects.
+    # The text twice, as `bytes` and as `str`, and a part of it as objects.
     assert peak < 3 * len(LARGE[name]) + 3_000_000, peak
 
 
 def test_skipped_values_end_where_parsed_ones_do(tmp_path):
-    """Stepping over a value accepts what the parser accepts, and ends at the same place."""
+    """Skipping a value accepts the same input as the parser, and ends at the same position."""
     draw = random.Random(3)
 
     def made(depth):

@@ -18,7 +18,7 @@ BRIEF = ("--rate", "10mbit", "--rtt", "10ms", "--duration", "2s")
 @pytest.mark.realtime
 @pytest.mark.parametrize(("place", "schemes"), [("quic", ("bbr-gc", "cubic")), ("noq", ("bbr3", "cubic"))])
 def test_compare_runs_on_quic(tmp_path, place, schemes):
-    """Two schemes share a link over real sockets; the result states where they ran; unmeasured values are null."""
+    """Two schemes share a link over real sockets; the result names the backend; unmeasured values are null."""
     done = ran(narrows_in(tmp_path, "compare", *schemes, *BRIEF, "--on", place, "--json"))
     (row,) = json_rows(done)
     prefix = "narrows" if place == "quic" else "noq"
@@ -89,10 +89,10 @@ def test_qlog_of_quic_accounts_for_its_packets(tmp_path):
     (own,) = loaded.flows.iter_rows(named=True)
     lost = sum(value for _, value in points(loaded, "losses_pkt"))
     assert lost == round(flow["retransmit_percent"] / 100 * flow["packets_sent"]) > 0
-    # Those that carry no data are few, and the flow loses the share of its packets that the link drops.
+    # Packets without data are few, and the flow loses the share of its packets that the link drops.
     assert flow["packets_sent"] <= own["packets_sent"] + 20
     assert own["loss_percent"] < 20
-    # The log counts what was acknowledged, the result what arrived.
+    # The log counts acknowledged packets, the result counts arrived packets.
     assert own["throughput_mbit_s"] == pytest.approx(flow["throughput_mbit_s"], rel=0.25)
     ran(narrows_in(tmp_path, "plot", "run.sqlog"))
 
@@ -113,7 +113,7 @@ rtt = "20ms"
 @pytest.mark.long
 @pytest.mark.realtime
 def test_marks_of_the_network_reach_the_scheme(tmp_path):
-    """A queue that marks slows CUBIC down without a loss; in a queue of 400 packets without marks it has 170 ms."""
+    """A queue that marks slows CUBIC down without a loss; without marks, its mean RTT in this queue is 170 ms."""
     (tmp_path / "marks.toml").write_text(MARKING)
     done = ran(without_rights_in(tmp_path, "run", "marks.toml", "--on", "quic", "--json"))
     (row,) = json_rows(done)

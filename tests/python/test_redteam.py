@@ -28,7 +28,7 @@ CRATES = tuple(ATTACKS)
 
 @pytest.fixture
 def ran(tmp_path, monkeypatch):
-    """Run the list with invented outcomes: those of the commands whose words have `fails` in them are failures."""
+    """Run the list with invented outcomes: commands of which a word contains `fails` are failures."""
     page = tmp_path / "page.md"
     page.write_text("before\n<!-- redteam -->\nold\n<!-- /redteam -->\n")
     commands = []
@@ -50,7 +50,7 @@ def ran(tmp_path, monkeypatch):
 
 
 def test_page_has_the_table_if_all_passed(ran):
-    """Rows of all commands reach the page; a test that prints none has one under its name."""
+    """Rows of all commands reach the page; a test that prints no row has a row under its name."""
     status, page, commands = ran("")
     assert status == 0 and "old" not in page and "| packets | 10 | no panic |" in page
     assert page.count("| Nodectl: flood of requests is limited | 1 | as the name says |") == 1

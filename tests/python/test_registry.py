@@ -78,7 +78,7 @@ def test_front_code_names_no_algorithm(names):
 
 
 def test_front_prose_names_no_algorithm(names):
-    """Comments, docstrings, help texts and templates name none either, except the listed examples."""
+    """Comments, docstrings, help texts and templates name no algorithm either, except the listed examples."""
     files = dict(sources())
     assert {"cli/simulate.py", "plots/charts.py", "templates/papers.html", "_engine.pyi"} <= files.keys()
     found = {(file, line, name) for file, source in files.items() for line, name in mentions(source, names - WORDS)}

@@ -24,9 +24,9 @@ PHONE, LAPTOP = 390, 1280
 CONTRAST = 4.5
 """The contrast of text that WCAG 2.2, 1.4.3 requires (level AA)."""
 PAGE_BYTES, PLOT_BYTES = 6_000_000, 50_000
-"""Limits of a page, and of an embedded plot: 71 plots of all papers then leave room for the text."""
+"""Limits of a page, and of an embedded plot: 71 plots of all papers then leave space for the text."""
 TABBED = 200
-"""More elements than a page here has to tab through."""
+"""More tab stops than any page of this test has."""
 VISIBLE = "(element) => element.checkVisibility({visibilityProperty: true})"
 TEXTS = """(() => {
   const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
@@ -310,7 +310,7 @@ def test_links_lead_somewhere(browser, path):
 
 
 def test_page_stays_small(pages):
-    """A page of all papers stays under its limit: each plot does, and so does each figure on average."""
+    """A page of all papers stays under its limit, because each plot does and, on average, each figure does."""
     figures = len(list((ROOT / "papers").glob("*/*.claims.toml")))
     page = pages["reproduce"].read_text()
     assert len(page.encode()) < PAGE_BYTES * len(PAPERS) / figures

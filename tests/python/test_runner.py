@@ -64,7 +64,7 @@ def test_finished_runs_are_reused(planned, tmp_path, executed):
     ("changed", "repeated"), [("cubic", {"cubic", "bbr cubic"}), ("sim", {"bbr", "cubic", "bbr cubic"}), ("", set())]
 )
 def test_changed_scheme_repeats_its_own_runs_only(changed, repeated, tmp_path, monkeypatch):
-    """Runs depend on the sources of their own schemes, and all on those of the simulator."""
+    """A run depends on the sources of its schemes; all runs depend on the sources of the simulator."""
     head = '[network]\nrate = "1mbit"\n'
     texts = {
         names: head + "".join(f'[[flows]]\nrtt = "40ms"\nscheme = "{name}"\n' for name in names.split())
@@ -322,7 +322,7 @@ def test_ray_missing_names_package(command, tmp_path):
 
 
 def test_ray_runs_remotely_and_saves_locally(planned, tmp_path, monkeypatch):
-    """Runs execute on Ray, here a stand-in that executes tasks at once, and their results are saved locally."""
+    """Runs execute on Ray (here a stand-in that executes tasks immediately), and their results are saved locally."""
     started = []
 
     class Task:

@@ -1,4 +1,4 @@
-"""Folders from strangers: reading one runs no program, sees no other file and gives no traceback."""
+"""Untrusted folders: reading one runs no program, sees no other file and gives no traceback."""
 
 import os
 import re
@@ -105,7 +105,7 @@ def test_law_words_before_parentheses_call_nothing():
 
 @pytest.mark.parametrize("value", ["cast(goodput_mbit_s AS decimal(99,99))", "cast(1 AS decimal(0,0))", "seed // null"])
 def test_hostile_queries_print_no_panic(value, results, capfd):
-    """Queries that polars panics over are refused before it prints that."""
+    """Queries on which polars panics are refused before polars prints the panic."""
     with pytest.raises(ValueError, match=r"the query (casts|has)"):
         frames.query(results, f"SELECT seed, {value} AS value FROM flows")
     assert capfd.readouterr().err == ""
@@ -140,7 +140,7 @@ def test_control_characters_in_scenarios_are_refused(tmp_path):
 
 
 def test_control_characters_are_escaped_at_output(results, capsys):
-    """Tables, lines and vector files escape such sequences."""
+    """Tables, lines and vector files escape control characters."""
     flows = [{**flow, "label": "\x1b[31mred"} for flow in results.raw[0]["flows"]]
     found = narrows.Results([{}], [{**results.raw[0], "flows": flows}])
     table = Table("label")
@@ -174,7 +174,7 @@ def test_numbers_stay_whole_on_narrow_terminals(columns, capsys, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_tables_in_ascii_spell_signs(encoding):
-    """Signs that the terminal's encoding lacks are spelled: `+-` instead of an escape."""
+    """Symbols that the terminal's encoding lacks are replaced by ASCII: `+-` instead of an escape."""
     script = "compare", "bbr", "cubic", "--duration", "1s", "--repeat", "2"
     env = {**os.environ, "PYTHONIOENCODING": encoding}
     done = subprocess.run([sys.executable, "-c", BOOT, *script], env=env, capture_output=True, check=True)
@@ -236,7 +236,7 @@ def test_matplotlibrc_of_the_folder_starts_nothing(tmp_path):
 
 
 def test_figures_ignore_settings_of_matplotlib(results):
-    """Figures do not depend on matplotlib's settings, of which one starts LaTeX."""
+    """Figures do not depend on matplotlib's settings, one of which starts LaTeX."""
     plain = plots.image(results.plot("line", x="scheme"))
     with mpl.rc_context({"text.usetex": True, "font.size": 30, "axes.facecolor": "red"}):
         assert plots.image(results.plot("line", x="scheme")) == plain
@@ -245,7 +245,7 @@ def test_figures_ignore_settings_of_matplotlib(results):
 @pytest.mark.slow
 @pytest.mark.parametrize("text", ["$x^{$", "$$", "cost $5 and $10", r"$\notacommand$"])
 def test_dollar_signs_in_texts_are_no_mathematics(text):
-    """Labels and titles are drawn as they are: no error of mathematics, and `$5 and $10` keeps its signs."""
+    """Labels and titles are drawn literally: no error of mathematics, and `$5 and $10` keeps its signs."""
     raw = narrows.compare("bbr", "cubic", duration="1s").raw
     flows = [{**flow, "label": f"{text} {number}"} for number, flow in enumerate(raw[0]["flows"])]
     found = narrows.Results([{}], [{**raw[0], "flows": flows}])
@@ -282,7 +282,7 @@ def test_no_columns_are_unset_columns(command):
 
 
 def test_git_sees_only_the_sources_of_the_package(tmp_path):
-    """A package installed inside a stranger's repository does not run the programs of its configuration."""
+    """A package installed inside an untrusted repository runs no programs of that repository's configuration."""
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
     home, marker = tmp_path / "study", tmp_path / "ran"

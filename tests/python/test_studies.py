@@ -17,10 +17,10 @@ Flow = fairness.Flow
 
 def test_max_min_rates_fill_every_link():
     """Progressive filling uses every link and gives no flow more than its application sends."""
-    # A long flow uses both links, and a short one each of them. The first link is narrow: 30 / 2, then 100 - 15.
+    # A long flow uses both links, and each link has a short flow. The first link gives 30 / 2 each; then 100 - 15.
     flows = [Flow("long", (0, 1)), Flow("first", (0,)), Flow("second", (1,))]
     assert fairness.max_min_rates(flows, [30.0, 100.0]) == pytest.approx([15.0, 15.0, 85.0])
-    # Other flows share the rest of a slow application.
+    # Other flows share the capacity that a slow application leaves.
     flows = [Flow("slow", limit=4.0), Flow("fast"), Flow("fast")]
     assert fairness.max_min_rates(flows, [100.0]) == pytest.approx([4.0, 48.0, 48.0])
     assert fairness.max_min_rates([], [100.0]) == []
@@ -28,7 +28,7 @@ def test_max_min_rates_fill_every_link():
 
 def test_fair_shares_average_over_measured_lifetime():
     """A fair share is the mean rate over the measured part of a flow's lifetime."""
-    # Alone from 5 to 10 s, half of the link until 20, alone until 25: (5 + 10 / 2 + 5) / 20 of it.
+    # Alone from 5 to 10 s, half of the link until 20 s, alone until 25 s: a share of (5 + 10 / 2 + 5) / 20.
     flows = [Flow("stays"), Flow("comes and goes", start=10.0, stop=20.0)]
     assert fairness.fair_shares(flows, [100.0], 5.0, 25.0) == pytest.approx([75.0, 50.0])
     # A flow that is idle every other second has half of its share, and leaves the other half.
@@ -57,7 +57,7 @@ def test_flows_and_capacities_follow_from_files():
 def test_narrowest_takes_minimum_per_second():
     """Of links in series, the narrowest counts in each second."""
     fast, slow = "\n".join(["500"] * 9 + ["2000"] * 3), "\n".join(["1000"] * 4 + ["1500"] * 5 + ["2000"])
-    # Packets per second: 9 and 3, 4 and 6; the least are 4 and 3.
+    # Packets in the two seconds: 9 and 3 on the fast link, 4 and 6 on the slow one; the minima are 4 and 3.
     assert fairness.narrowest([fast, slow], 0.0, 4.0) == pytest.approx(3.5 * 1500 * 8 / 1e6 * fairness.PAYLOAD)
 
 

@@ -93,7 +93,7 @@ def test_audit_fails_over_what_a_tool_finds(tmp_path, finds):
 
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 def test_audit_names_what_it_skips(tmp_path):
-    """Without cargo-deny, its database and pip-audit, `make audit` says so and passes."""
+    """Without cargo-deny, its database and pip-audit, `make audit` names the skipped checks and passes."""
     done = audit(tmp_path, {key: text for key, text in TOOLS.items() if key != "cargo-deny"}, LACKS="import pip_audit")
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("skipped: ") == 3 and "cargo deny check" not in done.stdout

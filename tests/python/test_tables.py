@@ -44,7 +44,7 @@ def goodputs(heads, rows):
 
 
 def test_flow_table_keeps_runs_of_rivals_apart():
-    """A flow with a scheme of its own has a row per rival, which the axis names."""
+    """A flow with a fixed scheme has a row per rival, which the axis names."""
     axes = {"flows.scheme": ["bbr", "cubic"], "network.loss": ["0.1%", "1%"]}
     heads, rows = shown(swept(axes, lambda point: [("newreno", 40), (point["flows.scheme"], 40)]))
     assert heads[:4] == ["flows.scheme", "loss", "flow", "scheme"]
@@ -55,7 +55,7 @@ def test_flow_table_keeps_runs_of_rivals_apart():
 
 
 def test_flow_table_names_two_scheme_axes_apart():
-    """Two axes of schemes have two headings, and every run its rows."""
+    """Two axes of schemes have two headings, and every run has its rows."""
     axes = {"flows.scheme": ["bbr", "cubic"], "flows.0.scheme": ["newreno", "bbr"]}
     found = swept(axes, lambda point: [(point["flows.0.scheme"], 40), (point["flows.scheme"], 40)])
     heads, rows = shown(found)
@@ -66,7 +66,7 @@ def test_flow_table_names_two_scheme_axes_apart():
 
 
 def test_axis_of_one_flow_named_apart_from_scheme():
-    """The axis of one flow's scheme has another heading than the column of schemes."""
+    """The axis of one flow's scheme and the column of schemes have different headings."""
     axes = {"flows.0.scheme": ["newreno", "bbr"]}
     heads, rows = shown(swept(axes, lambda point: [(point["flows.0.scheme"], 40), ("cubic", 40)]))
     assert heads[:3] == ["flows.0.scheme", "flow", "scheme"]
@@ -75,7 +75,7 @@ def test_axis_of_one_flow_named_apart_from_scheme():
 
 @pytest.mark.parametrize("key", ["flows.scheme", "flows.0.scheme"])
 def test_axis_that_rows_state_has_no_column(key):
-    """An axis of schemes has no column if each row's own scheme is its value, by an alias too."""
+    """An axis of schemes has no column if the scheme of each row is its value, also by an alias."""
     axes = {key: ["reno", "bbr"]}
     heads, rows = shown(swept(axes, lambda point: [(point[key].replace("reno", "newreno"), 40)]))
     assert heads[:2] == ["scheme", "base RTT ms"]
@@ -101,7 +101,7 @@ def test_rtt_axis_shown_if_a_flow_has_its_own():
 
 
 def test_many_flows_keep_rivals_apart():
-    """With many flows, those of one scheme have a row per rival."""
+    """With many flows, the flows of one scheme have a row per rival."""
     axes = {"flows.scheme": ["bbr", "cubic"]}
     heads, rows = shown(swept(axes, lambda point: [("newreno", 40)] * 10 + [(point["flows.scheme"], 40)] * 10))
     assert [row[:2] for row in rows] == [("bbr", "newreno"), ("", "bbr"), ("cubic", "newreno"), ("", "cubic")]

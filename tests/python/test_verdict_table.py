@@ -1,6 +1,6 @@
 """The rule of verdicts over every measured claim, computed anew from the stored means and half-widths.
 
-Nothing here uses `narrows.verdicts`: a slip in its rule shows as a row that contradicts the rule's words.
+Nothing here uses `narrows.verdicts`: a mistake there shows as a row that contradicts the rule's words.
 """
 
 import sys
@@ -36,13 +36,13 @@ def printed_figures():
 
 
 def band(claim):
-    """The margin around the print: 10 % of it, 0.03 for a Jain index, or a stated bound of ours around zero."""
+    """The margin around a printed value: 10 % of it, 0.03 for a Jain index, or a stated bound of ours around zero."""
     return SHARE * abs(claim.paper) if claim.within is None else claim.within
 
 
 @pytest.mark.parametrize("key", CLAIMS)
 def test_absolute_bands_are_of_jain_indices_or_stated(key):
-    """A band is 10 % of the print at most, 0.03 for a Jain index, or stated for a printed 0."""
+    """A band is 10 % of the printed value at most, 0.03 for a Jain index, or stated for a printed 0."""
     claim = CLAIMS[key]
     assert claim.tolerance <= SHARE
     if claim.within is not None:
@@ -62,7 +62,7 @@ def test_no_figure_holds_with_mean_or_half_width_beyond_the_band():
 
 
 def test_no_figure_in_direction_is_farther_than_the_alternative():
-    """Both ends of our interval lie nearer to the print than the alternative's mean, on its side of the alternative."""
+    """Both ends of our interval lie nearer to the printed value than the alternative does, and on its side."""
     checked = 0
     for name, claim, verdict, (mean, half), than in printed_figures():
         if verdict == "holds in direction":
@@ -75,7 +75,7 @@ def test_no_figure_in_direction_is_farther_than_the_alternative():
 
 
 def test_figures_that_fail_miss_the_band_over_the_whole_interval():
-    """Otherwise more seeds could decide, and the verdict is 'inconclusive'."""
+    """The interval of a figure that fails misses the band; otherwise the verdict is 'inconclusive'."""
     for name, claim, verdict, (mean, half), _ in printed_figures():
         if verdict in ("does not hold", "holds in direction"):
             assert abs(mean - claim.paper) + 1e-12 > band(claim) + (half or 0.0) - band(claim) * 1e-9, name

@@ -28,13 +28,13 @@ def verdict(claim, values, than=None):
         (100, [110.01], N),
         (100, [90], H),
         (100, [89.99], N),
-        (120, [107], N),  # 12 wide, not 10.7: 10 % of the printed value
+        (120, [107], N),  # the band is ± 12 (10 % of the printed value), not ± 10.7
         (120, [108], H),
         (-10, [-11], H),
         (-10, [-11.1], N),
         (100, [99.5, 100.5], H),  # ± 6.35
         (100, [108, 109], H),  # ± 6.35: the mean is in the band, the interval need not be
-        (100, [99, 101], U),  # ± 12.71: the mean is the print, and the interval says little
+        (100, [99, 101], U),  # ± 12.71: the mean is the printed value, but the interval is too wide
         (0.99, [0.49, 1.0], U),  # a wide interval never holds
         (100, [112, 113], U),  # 112.5 ± 6.35 reaches 110
         (100, [116, 117], N),  # 116.5 ± 6.35 ends at 110.1
@@ -51,7 +51,7 @@ def test_value_holds_by_mean_and_half_width(paper, values, expected):
     ("paper", "within", "values", "expected"),
     [
         (0.99, JAIN_WITHIN, [0.965], H),
-        (0.99, JAIN_WITHIN, [0.955], N),  # 10 % of 0.99 would take 0.9, two flows of 67 and 33
+        (0.99, JAIN_WITHIN, [0.955], N),  # 10 % of 0.99 would accept 0.9, the index of two flows with 67 and 33 %
         (0.99, JAIN_WITHIN, [0.984, 0.988], H),  # ± 0.025
         (0.99, JAIN_WITHIN, [0.98, 0.99], U),  # ± 0.064
         (0, 0.1, [0.1], H),  # 'about 0' has an absolute bound
@@ -66,7 +66,7 @@ def test_within_is_an_absolute_margin(paper, within, values, expected):
 
 
 def test_tolerance_narrows_the_band_and_never_widens_it():
-    """`tolerance` narrows the 10 %; a wider one is an error."""
+    """`tolerance` narrows the 10 %; a wider tolerance is an error."""
     assert verdict(claim("value", 100, tolerance=0.02), [102]) == H
     assert verdict(claim("value", 100, tolerance=0.02), [102.1]) == N
     assert "accepted: 0 to 0.1" in claim("value", 100, tolerance=0.2).error()
@@ -111,7 +111,7 @@ def test_bound_holds_over_whole_interval(kind, paper, values, expected):
         ("greater", [10, 20], [9, 18], U),  # 1.5 ± 6.35
         ("greater", [9, 18], [10, 20], U),
         ("greater", [9, 19], [10, 20], N),
-        ("greater", [3, 3], [3, 3], N),  # equal without spread: more seeds would not tell
+        ("greater", [3, 3], [3, 3], N),  # equal without spread: more seeds would not decide
         ("less", [9, 19], [10, 20], H),
     ],
 )
@@ -134,11 +134,11 @@ def test_ordering_accepts_baseline_number():
         # BBR-GC's ratio of 1.2, where BBR has 4 in the same runs: the middle is 2.6
         (claim("value", 1.2), [1.25], [4.0], H),
         (claim("value", 1.2), [2.0], [4.0], D),
-        (claim("value", 1.2), [2.6], [4.0], N),  # as near to BBR as to the print
-        (claim("value", 1.2), [3.5], [4.0], N),  # better than BBR, and nearer to it
+        (claim("value", 1.2), [2.6], [4.0], N),  # as near to BBR as to the printed value
+        (claim("value", 1.2), [3.5], [4.0], N),  # better than BBR, but nearer to BBR
         (claim("value", 1.2), [4.5], [4.0], N),
-        (claim("value", 1.2), [0.5], [4.0], D),  # beyond the print, and far from BBR
-        (claim("value", 1.2), [-1.7], [4.0], N),  # beyond the print, and farther from it than BBR
+        (claim("value", 1.2), [0.5], [4.0], D),  # beyond the printed value, and far from BBR
+        (claim("value", 1.2), [-1.7], [4.0], N),  # beyond the printed value, and farther from it than BBR
         (claim("value", 1.2), [2.0, 2.1], [4.0, 4.1], D),  # 2.05 ± 0.64, seed by seed 2 less than BBR
         (claim("value", 12), [17, 17.1], [28, 28], D),
         (claim("value", 12), [17, 17.1], [30, 26], N),  # -2.95 ± 13.3 from the middle
@@ -146,22 +146,22 @@ def test_ordering_accepts_baseline_number():
         (claim("value", 84.0), [70], [40], D),
         (claim("value", 84.0), [61], [40], N),  # the middle is 62
         (claim("value", 84.0), [60], None, N),  # no alternative, no direction
-        # An alternative that is itself off: BBR at 1.1, below the 1.2 printed for the scheme that improves on it
+        # The alternative is on the wrong side: BBR at 1.1, below the 1.2 printed for the scheme that improves on BBR
         (claim("value", 1.2, direction="less"), [1.05], [1.1], N),
         (claim("value", 1.2, direction="less"), [2.0], [1.1], N),
         (claim("value", 1.2, direction="less"), [2.0], [4.0], D),
-        (claim("value", 1.2), [2.0], [1.2], N),  # the alternative is the print
+        (claim("value", 1.2), [2.0], [1.2], N),  # the alternative equals the printed value
     ],
 )
 def test_direction_is_judged_against_the_alternative(given, values, than, expected):
-    """A figure holds in direction if it is nearer to the print than to the alternative, on the paper's side of it."""
+    """A figure holds in direction if it lies on the printed value's side of the alternative, nearer to that value."""
     assert given.error() is None
     assert verdict(given, values, than) == expected
 
 
 @pytest.mark.parametrize("seed", range(200))
 def test_verdicts_never_reward_noise_or_distance(seed):
-    """No figure holds beyond 10 %, and none in direction farther from the print than the alternative is."""
+    """No figure holds beyond 10 %, and none holds in direction farther from the printed value than the alternative."""
     random = Random(seed)
     paper, centre, spread = random.uniform(0.5, 5), random.uniform(0, 6), random.choice((0.01, 0.1, 1.0))
     alternative = random.uniform(0, 6)
@@ -257,7 +257,7 @@ def test_headline_counts_main_readings_of_published_rules():
     ],
 )
 def test_rows_that_are_no_measurements_are_refused(row, named):
-    """A query that gives texts, or no seed, is a mistake and no verdict."""
+    """A query that returns strings, or no seed, is an error, not a verdict."""
     with pytest.raises(ValueError, match=named):
         judge(claim("value", 1.0), [row])
 
@@ -272,5 +272,5 @@ def test_rows_that_are_no_measurements_are_refused(row, named):
     ],
 )
 def test_printed_values_are_finite_and_bands_narrow(kind, paper, more):
-    """No claim prints nan or infinity, and no absolute band exceeds 10 % of a printed value."""
+    """No claim has a printed value of nan or infinity, and no absolute band exceeds 10 % of a printed value."""
     assert "accepted: " in (claim(kind, paper, **more).error() or "")

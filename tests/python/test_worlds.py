@@ -140,7 +140,7 @@ def test_conclusive_figures_keep_their_seeds(folder, tmp_path):
 
 
 def test_headline_counts_main_readings_only(folder, tmp_path):
-    """Second readings are counted beside the headline, and bounds of ours are stored."""
+    """Second readings are counted separately from the headline, and bounds of ours are stored."""
     (folder / "fig1.claims.toml").write_text(CLAIMS + WIDE)
     result = call("reproduce", "--papers", folder.parent, "-o", tmp_path / "report", "--world", "today")
     text = " ".join(result.stdout.split())
@@ -179,7 +179,7 @@ def test_options_of_a_profile_are_those_that_differ():
 
 
 def test_claims_of_the_project_keep_the_rule():
-    """Jain indices have the absolute band, and no other claim a band wider than 10 % of its print."""
+    """Jain indices have the absolute band; no other claim has a band wider than 10 % of its printed value."""
     wrong = []
     for paper in papers.load_all(ROOT / "papers"):
         for figure in paper.figures:
@@ -195,7 +195,7 @@ def test_claims_of_the_project_keep_the_rule():
 
 @pytest.mark.slow
 def test_change_of_one_scheme_runs_only_its_runs_again(folder, tmp_path, monkeypatch, executed):
-    """After a change of one scheme, a second reproduction takes the runs of others from the folder."""
+    """After a change of one scheme, a second reproduction takes the runs of other schemes from the folder."""
     swept = SCENARIO + '[sweep]\n"flows.scheme" = ["bbr", "cubic"]\n'
     (folder / "fig1.toml").write_text(swept)
     (folder / "fig1.claims.toml").write_text(CLAIMS.partition('[[claim]]\nid = "rtt"')[0].replace(GOODPUT, ONE))
@@ -211,7 +211,7 @@ def test_change_of_one_scheme_runs_only_its_runs_again(folder, tmp_path, monkeyp
 
 
 def test_ablation_runs_the_points_that_claims_need(folder, tmp_path):
-    """A query needs the points whose values it names, and all if its rows differ without the others."""
+    """A query needs the points whose values it names; it needs all points if its rows differ without the others."""
     (folder / "fig1.toml").write_text(SCENARIO + '[sweep]\n"flows.scheme" = ["bbr", "cubic", "newreno"]\n')
     (paper,) = papers.load_all(folder.parent)
     whole = plans.plan(paper, paper.figures[0], "today", "default", 2)

@@ -20,11 +20,11 @@ MODULES = ("applications", "internet", "point-to-point", "traffic-control", "net
 MAX_FLOWS = 100
 """Cases with more flows are skipped: ns-3 takes many minutes to set up so many hosts."""
 PACKETS = 100_000
-"""Length of an ns-3 run in data packets. Whole cases take many minutes, and the speed is the same."""
+"""Length of an ns-3 run in data packets. Whole cases take many minutes, at the same speed."""
 
 
 def compare(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield a sentence per case: the speed of ns-3 with the same dumbbell, or the reason for its absence.
+    """Yield a sentence per case: the speed of ns-3 with the same dumbbell, or the reason why it is missing.
 
     Compared rows gain `ns3`: the packets per second of ns-3, and the ratio of narrows to it.
     """

@@ -43,7 +43,7 @@ def with_flags(point: Point, sets: Sequence[str], scheme: bool, source: str) -> 
 
 
 def _named(row: Row, key: str, sets: Sequence[str], scheme: bool, source: str) -> dict[str, Any]:
-    """Return a row with the option that set it, if any. `key` has no numbers of items."""
+    """Return a row with the option that set it, if any. `key` omits the indices of list items."""
     written = row["from"] == "command line"
     if not written and (source != COMMAND_LINE or "line" not in row):
         return dict(row)
@@ -71,7 +71,7 @@ def tables(point: Point) -> Group:
     parts.extend(_table(f"link {link['link']}", link["options"]) for link in point.get("links", ()))
     shared = Counter(flow["flow"] for flow in point["flows"])
     for index, flow in enumerate(point["flows"]):
-        # Results number flows of one label; an entry of the scenario may stand for several flows.
+        # Results number flows with the same label; an entry of the scenario may stand for several flows.
         name = flow["flow"] if shared[flow["flow"]] == 1 else f"{flow['flow']} (flows.{index})"
         parts.append(_table(f"flow {name}", flow["options"]))
         parts.append(_table(f"flow {name}: {flow['protocol'].upper()}", flow["transport"]))

@@ -44,7 +44,7 @@ def parameters(of: str) -> Any:
 
 
 def checked(flag: str, text: str, least: int, most: int | None = None) -> int:
-    """Parse a whole number; end the command with a message if the text is none, or out of range."""
+    """Parse a whole number; end the command with a message if the text is no whole number, or out of range."""
     accepted = f"accepted: a whole number from {least}{'' if most is None else f' to {most}'}"
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         fail(f"{flag}: `{text}` is not a whole number; {accepted}", USAGE_ERROR)

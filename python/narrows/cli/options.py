@@ -31,7 +31,7 @@ CONTENTS = {"--pcap": "packets", "--qlog": "events"}
 
 
 def option(*names: str, panel: str, help: str, metavar: str | None = None) -> Any:  # noqa: A002 (named like typer's)
-    """Return an option under a heading; without names, its parameter names it."""
+    """Return an option under a heading; without `names`, it is named after its parameter."""
     return typer.Option(*names, help=help, metavar=metavar, rich_help_panel=panel)
 
 
@@ -234,7 +234,7 @@ class Options:
         return {flag: file for flag, file in files.items() if file is not None}
 
     def _check_single(self, runs: int) -> None:
-        """Reject files of a run if there are several runs."""
+        """Reject options that write files of a single run if there are several runs."""
         for flag in self._files() if runs != 1 else ():
             raise UsageError(
                 f"{flag}: the file holds one run, not {runs}; accepted: a single value for every key, one seed,"
@@ -242,13 +242,13 @@ class Options:
             )
 
     def _capture(self) -> engine.Capture | None:
-        """Return the capture of the only run, if there is one."""
+        """Return the capture of the only run, if one is requested."""
         if self.pcap is None:
             return None
         return engine.Capture(self.pcap, self.pcap_at or engine.CAPTURE_ENDS[0], self.pcap_bytes)
 
     def _held_pipes(self) -> contextlib.ExitStack:
-        """Open named pipes, which block until a reader comes: Ctrl-C interrupts that here, but not in a run."""
+        """Open named pipes. Opening blocks until a reader opens them: Ctrl-C interrupts it here, but not in a run."""
         with contextlib.ExitStack() as stack:
             for file in self._files().values():
                 if file.is_fifo():
@@ -341,7 +341,7 @@ def with_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 _TIME = re.compile(r"off|-?\d+(\.\d+)?\s*[a-zµ]*")
-"""Times, valid or not, as opposed to files and schemes."""
+"""Matches times, valid or not, but no files or schemes."""
 
 
 def spelled_out(arguments: Sequence[str]) -> list[str]:

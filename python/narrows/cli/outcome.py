@@ -93,7 +93,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 raise typer.Exit(FAILURE) from None
             # Python names every file except its standard streams.
             full = "standard output" if error.errno == errno.ENOSPC else None
-            place = error.filename2 or error.filename or full  # a renaming has its destination second
+            place = error.filename2 or error.filename or full  # the second name of a failed rename is its destination
             fail(f"{place}: {error.strerror}" if error.strerror and place else str(error), FAILURE)
 
     return inner
@@ -123,7 +123,7 @@ def scenario_error(error: engine.ScenarioError, keys: Sequence[str] = (), scheme
 
 
 def located(error: engine.ScenarioError, place: str) -> str:
-    """Format an error of the engine with this place instead of its source."""
+    """Format an error of the engine with `place` instead of its source."""
     accepted = f"\n  accepted: {error.accepted}" if error.accepted else ""
     return f"{place}: {error.message}{accepted}"
 

@@ -97,13 +97,13 @@ def packetdrill(
 
 
 Outcome = dict[str, dict[str, Any]]
-"""Results of a script by place."""
+"""Results of a script by backend."""
 
 
 def _rows(
     scripts: Sequence[Path], outcomes: Sequence[Outcome], totals: dict[str, dict[str, int]]
 ) -> Iterator[dict[str, Any]]:
-    """Yield rows of JSON: flat for one place, else with an object per place."""
+    """Yield rows of JSON: flat for one backend, else with an object per backend."""
     for script, outcome in zip(scripts, outcomes, strict=True):
         yield {"script": str(script), **(next(iter(outcome.values())) if len(outcome) == 1 else outcome)}
     yield {"scripts": len(scripts), **(next(iter(totals.values())) if len(totals) == 1 else totals)}

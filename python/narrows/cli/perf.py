@@ -42,7 +42,7 @@ def _pem(path: Path | None, flag: str) -> Path | None:
     """Return the path of a PEM file. It must be a regular file: the engine would block on a pipe or device.
 
     Raises:
-        UsageError: It is no regular file, too large, or cannot be read.
+        UsageError: The file is not regular, is too large, or cannot be read.
     """
     if path is None:
         return None

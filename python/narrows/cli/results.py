@@ -95,7 +95,7 @@ def plot(
 
 
 SPELLED = {"by": "series"}
-"""Command-line names of plot options, if they differ."""
+"""Command-line names of plot options, where they differ from Python's."""
 
 
 def _where(texts: Sequence[str] | None) -> dict[str, str] | None:
@@ -116,7 +116,7 @@ def _where(texts: Sequence[str] | None) -> dict[str, str] | None:
 
 
 def _taken(kind: str, options: Mapping[str, Any], accepted: Sequence[str]) -> dict[str, Any]:
-    """Return the given options under the names of a kind's plots.
+    """Return the given options under the names that the plot function of a kind uses.
 
     Raises:
         UsageError: The plots of this kind lack an option.

@@ -24,9 +24,9 @@ CRITERIA: Mapping[str, tuple[str, ...]] = {ALONE: (GOODPUT, RTT), PAIR: (SHARE,)
 """The values that decide agreement, by kind of cell."""
 BOUNDS = {GOODPUT: GOODPUT_PERCENT, RTT: RTT_PERCENT, SHARE: SHARE_POINTS, FAIRNESS: JAIN}
 RELATIVE = (GOODPUT, RTT)
-"""Values whose deviation is in percent of the kernel's; for others it is a difference."""
+"""Values whose deviation is in percent of the kernel's; for other values it is a difference."""
 SPREADING = (SHARE, FAIRNESS)
-"""Values whose bound is the kernel's own spread if that is larger."""
+"""Values whose bound is the spread of the kernel's runs if that is larger."""
 WORDS = {GOODPUT: "goodput", RTT: "mean RTT", SHARE: "share", FAIRNESS: "Jain's index"}
 PAIRED = 2
 TARGETS = {ALONE: 95, PAIR: 90}
@@ -81,16 +81,16 @@ VALUES: Mapping[str, Callable[[Mapping[str, Any]], float | None]] = {
     "retransmit_percent": retransmitted,
     "fill_time_ms": lambda result: result["flows"][0]["fill_time_ms"],
 }
-"""The compared values of a run: sums and shares over its flows, means over them of RTTs, the first flow's fill time."""
+"""The compared values of a run: sums and shares over its flows, their mean RTTs, and the first flow's fill time."""
 
 Row = dict[str, Any]
 
 
 def world(results: Sequence[Mapping[str, Any]]) -> Row:
-    """Return mean, half-width of the 95 % interval, least and greatest of every value, and the flows' own means.
+    """Return mean, half-width of the 95 % interval, minimum and maximum of every value, and the means of each flow.
 
-    A value that a run lacks is `None`. Least and greatest are of undisturbed runs, and `None` without any: a disturbed
-    run would widen its own bound.
+    A value that a run lacks is `None`. Minimum and maximum cover undisturbed runs only, and are `None` without any: a
+    disturbed run would widen its own bound.
     """
     calm = [not (result.get("host") or {}).get("disturbed") for result in results]
     row: Row = {}

@@ -29,7 +29,7 @@ GREATEST = 2.0
 MISS = "#D00000"
 EMPTY = "#F0F0F0"
 TILE, MARGIN, GAP, HEAD, FOOT = 0.28, 2.2, 0.15, 0.3, 1.8
-"""Sizes in inches: a tile, the margin beside panels, their gap, a title, and the foot below all panels."""
+"""Sizes in inches: a tile, the margin beside panels, the gap between panels, a title, and the foot below them all."""
 LETTERS = 13
 """Letters of a note per inch."""
 

@@ -45,13 +45,13 @@ def _data() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Cell:
-    """One setting: the flows and their bottleneck."""
+    """A grid cell: the flows and their bottleneck."""
 
     schemes: tuple[str, ...]
     """One flow of each, or `count` flows."""
     rate_mbit_s: float = 100
     rtt_ms: tuple[float, ...] = (40,)
-    """Base RTT: one of all flows, or one per scheme."""
+    """Base RTT: one for all flows, or one per scheme."""
     buffer_bdp: float = 1
     """In bandwidth-delay products of the longest base RTT."""
     loss_percent: float = 0
@@ -88,7 +88,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """The stable name: flows, rate, RTT, room and loss."""
+        """The stable name: flows, rate, RTT, buffer or queue discipline, and loss."""
         path, _, loss = self.path.partition("ms")
         return f"{self.who} {path}ms {self.room}{loss}"
 
@@ -114,7 +114,7 @@ class Cell:
                 "loss": f"{self.loss_percent:g}%",
                 "jitter": JITTER,
             },
-            # Large buffers from the start, as in the first measurements: the receive window never limits.
+            # Receive buffers are large from the start, as in the first measurements, so they never limit a flow.
             "tcp": {"receive_autotuning": False},
             "flows": [
                 {"scheme": scheme, "rtt": f"{rtt:g}ms", **many} for scheme, rtt in zip(self.schemes, rtts, strict=True)
@@ -150,7 +150,7 @@ def cells(grid: str) -> list[Cell]:
 
 
 def repeats(grid: str) -> int:
-    """Return the runs of each cell of a grid on the kernel."""
+    """Return the number of kernel runs per cell of a grid."""
     return int(_data()[grid]["repeats"])
 
 

@@ -19,7 +19,7 @@ from narrows.stats import MAX_DECIMALS, number
 
 Causes = Mapping[str, str]
 Ns3 = Mapping[str, Row]
-"""ns-3's values by cell, in the form of a world."""
+"""ns-3's values by cell, in the form that `comparison.world` returns."""
 UNKNOWN = "not yet explained"
 HEADS = {
     "goodput_mbit_s": "goodput, Mbit/s",
@@ -133,7 +133,7 @@ def _missed(criterion: Mapping[str, Any]) -> str:
 
 
 def _cells(kind: str, rows: Iterable[Row], ns3: Ns3) -> str:
-    """Return the table of a kind of cells: each value of kernel and simulator, and ns-3's where we compare."""
+    """Return the table of a kind of cells: each value of kernel and simulator, and ns-3's if compared."""
     names = [name for _, name in tables.COLUMNS[kind]]
     apart = [name for name in WORDS if name in names]
     worlds = {name: [*tables.WORLDS, *(["ns3"] if ns3 and name in apart else [])] for name in names}

@@ -41,7 +41,7 @@ def outcome(rows: Sequence[Row], totals: Row) -> Group:
 
 
 def _table(kind: str, rows: Sequence[Row]) -> Table:
-    """Return the table of one kind: two lines per cell, the kernel's above ours."""
+    """Return the table of one kind: two lines per cell, the kernel's above the simulator's."""
     table = plain_table()
     table.padding = 0  # eight columns must fit 80 characters
     table.add_column("")

@@ -26,7 +26,7 @@ ACCEPTED = "accepted: root on Linux, with a kernel that has the schemes of the c
 
 @dataclass(frozen=True)
 class Run:
-    """One run of a cell, planned."""
+    """A planned run of a cell."""
 
     cell: Cell
     seed: int
@@ -65,7 +65,7 @@ def plan(cells: Sequence[Cell], repeats: int, on: str) -> list[Run]:
 
 @dataclass
 class KernelRunner(Runner):
-    """A runner that keeps the kernel's runs if the simulator changes: they depend on kernel and emulator only.
+    """A runner that reuses kernel runs after changes of the simulator: they depend only on kernel and emulator.
 
     Attributes:
         again: Repeat disturbed runs.
@@ -74,7 +74,7 @@ class KernelRunner(Runner):
     again: bool = False
 
     def saved(self, planned: Planned) -> dict[str, Any] | None:
-        """Return the saved result of a run if it is of this kernel."""
+        """Return a run's saved result if this kernel and emulator produced it; with `again`, only if undisturbed."""
         result = self.kept(planned)
         if result is None:
             return None

@@ -3,7 +3,7 @@
 `plot` draws a kind of figure, `save` writes it. `time` draws panels over time, `charts` lines and bars against a swept
 key, `spread` distributions, `heatmap` two swept keys, `delay` throughput against delay. `rows` chooses the rows and
 finds the keys that vary between them, `panels` arranges panels, `names` words labels, `style` sets sizes and fonts and
-gives a scheme the same colour in all of them.
+gives a scheme the same colour in all figures.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def save(figure: Figure, path: Path, dpi: int | None = None) -> None:
 def _explained(figure: Figure, sql: str) -> Figure:
     """Add a footnote if the figure shows a reconstruction.
 
-    If no label carries the mark, the figure may still show one scheme only: the one that its query names.
+    A figure without a marked label may still show a reconstruction: the only scheme, which its query names.
     """
     labels = [label for panel in figure.axes for label in (*panel.get_xticklabels(), *panel.texts, panel.title)]
     labels += [label for legend in figure.legends for label in legend.get_texts()]

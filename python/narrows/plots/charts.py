@@ -65,7 +65,7 @@ def line(results: ResultFrames, *, table: str | None = None, sql: str | None = N
         results: The data.
         table: The frame of `results` to draw: `flows` by default.
         sql: A query over the frames, instead of a table; its columns `x`, `y`, `series`, `panel` and `row` are drawn.
-            A query averages as it says; swept keys that it returns are drawn or selected, as those of tables.
+            The query states what it averages; swept keys that it returns are drawn or selected, as those of tables.
         **options: As for `chart`.
     """
     data, options = _select(results, table, sql, options)
@@ -96,7 +96,7 @@ def _select(
 
 @dataclass
 class _Drawn:
-    """The colours of the series, and the offsets of their bars from the places on the axis."""
+    """The colours of the series, and the offsets of their bars from the positions on the axis."""
 
     data: Data
     by: Sequence[str]

@@ -24,12 +24,12 @@ OFFSETS = (
     (0, 7, "center", "bottom"), (0, -7, "center", "top"), (8, 12, "left", "bottom"), (-8, 12, "right", "bottom"),
     (8, -12, "left", "top"), (-8, -12, "right", "top"), (0, 18, "center", "bottom"), (0, -18, "center", "top"),
 )  # fmt: skip
-"""Places of a label around its point, the best first: distances in printer's points, and alignments."""
+"""Positions of a label around its point, the best first: distances in printer's points, and alignments."""
 
 
 @dataclass(frozen=True)
 class _Point:
-    """A point: mean and ends of the interval of delay in ms and of throughput in Mbit/s."""
+    """A point: delay in ms and throughput in Mbit/s, each as the mean and the ends of its interval."""
 
     label: str
     colour: str
@@ -48,9 +48,9 @@ def throughput_against_delay(
     title: str | None = None,
     size: str | None = None,
 ) -> Figure:
-    """Draw throughput against queueing delay, as mean RTT above base RTT; delay falls to the right.
+    """Draw throughput against queueing delay (mean minus base RTT); delay decreases to the right.
 
-    The best place is at the top right, as is customary. A point is the mean over the flows of a run, then over seeds,
+    The best position is the top right, as is customary. A point is the mean over the flows of a run, then over seeds,
     with its label beside it. A cross shows the 95 % intervals over seeds, clipped at 0; faint marks are the seeds.
 
     Args:
@@ -88,7 +88,7 @@ def throughput_against_delay(
     _set_limits([part.axes for part in panels], [point for some in labels for point in some])
     add_legend(figure, panels)
     add_title(figure, panels, title)
-    figure.draw_without_rendering()  # places of labels depend on the layout
+    figure.draw_without_rendering()  # positions of labels depend on the layout
     for part, some in zip(panels, labels, strict=True):
         _place_labels(part.axes, some)
     return figure
@@ -97,11 +97,11 @@ def throughput_against_delay(
 def _draw_point(
     axes: Axes, rows: pl.DataFrame, turn: int, key: Sequence[Any], labels: tuple[str, str | None]
 ) -> _Point:
-    """Draw a point; the labels are its own and that in the legend, if it is the first of its scheme."""
+    """Draw a point. `labels` are its label and, for the first point of a scheme, the label in the legend."""
     per_seed = rows.group_by("seed", maintain_order=True).agg(pl.col("queueing_ms", "throughput_mbit_s").mean())
     style = series_style(str(rows["spec"][0]), turn, key[:1])
     delays, rates = per_seed["queueing_ms"].to_list(), per_seed["throughput_mbit_s"].to_list()
-    least = min([0.0, *delays])  # samples of the newest packet may undercut the base RTT by rounding
+    least = min([0.0, *delays])  # rounding may put the mean RTT slightly below the base RTT
     point = _Point(labels[0], style["color"], clipped(delays, (least, inf)), clipped(rates, (0.0, inf)))
     if len(delays) > 1:
         axes.plot(delays, rates, alpha=0.3, **{**style, "linestyle": "", "markersize": 2.5})
@@ -122,7 +122,7 @@ def _join(axes: Axes, points: dict[tuple[Any, ...], _Point]) -> None:
 
 
 def _set_limits(panels: Sequence[Axes], points: Sequence[_Point]) -> None:
-    """Set common scales from 0, the delay falling to the right."""
+    """Set common scales from 0; the delay decreases to the right."""
     most = max([1e-9, *(point.delay[2] for point in points)])
     least = min([0.0, *(point.delay[1] for point in points)])
     for axes in panels:
@@ -134,7 +134,7 @@ def _set_limits(panels: Sequence[Axes], points: Sequence[_Point]) -> None:
 
 
 def _place_labels(axes: Axes, points: Sequence[_Point]) -> None:
-    """Write the label of each point beside it, where it covers neither points nor other labels, if there is room."""
+    """Write each point's label beside the point, if possible without covering points or other labels."""
     figure: Any = axes.get_figure()
     frame = axes.get_window_extent()
     reach = figure.dpi * 4 / 72

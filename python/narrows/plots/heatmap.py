@@ -19,7 +19,7 @@ from narrows.quantities import axis
 from narrows.stats import number
 
 READABLE = 64
-"""The most cells of a panel with numbers."""
+"""The most cells of a panel that shows numbers in its cells."""
 
 
 def heatmap(
@@ -110,7 +110,7 @@ def _grid(
 
 
 def _ticks(places: Places) -> list[str]:
-    """Return the texts at an axis: numbers if the values have a common unit, which then is in the label."""
+    """Return the tick labels of an axis: numbers if the values have a common unit, which the axis label then states."""
     found = axis(list(places.at))
     return list(places.ticks) if found is None or len(set(found[0])) < len(places.at) else [f"{v:g}" for v in found[0]]
 

@@ -38,7 +38,7 @@ def label(column: str, unit: str = "") -> str:
 
     Args:
         column: The column.
-        unit: The unit of a swept key; other columns have theirs at the end of their names.
+        unit: The unit of a swept key; names of other columns end with their unit.
     """
     if unit:
         return f"{column.rpartition('.')[2]}, {unit}"
@@ -71,7 +71,7 @@ def pair(column: str, value: Any, columns: Sequence[str] = ()) -> str:
     Args:
         column: The column. Values of `panel` and `row` of a query stand alone.
         value: Its value.
-        columns: All keys. If two of them end alike, the text has the whole key.
+        columns: All keys. If another key has the same last part, the text has the whole key.
     """
     if column in VERBATIM:
         return provenance.marked(str(value))

@@ -18,7 +18,7 @@ from narrows.plots.style import Drawing, size_of
 from narrows.quantities import axis
 
 MANY = 40
-"""With more values of x, an axis is linear by default and its curves have no markers."""
+"""With more than this many values of x, an axis is linear by default and its curves have no markers."""
 WIDE = 20.0
 """The ratio of largest to smallest value above which an axis is logarithmic by default."""
 
@@ -31,7 +31,7 @@ class Panel:
     row: str
     title: str
     ylabel: str
-    """The label of its y axis, if it has one of its own."""
+    """The label of its y axis, if that differs between panels."""
     rows: pl.DataFrame
     axes: Axes
     left: bool
@@ -49,7 +49,7 @@ class Layout:
     panel: str | None = None
     row: str | None = None
     columns: int | None = None
-    """Panels side by side; by default those of the size."""
+    """Panels side by side; by default the number that suits the size."""
     own_axes: bool = False
     size: str | None = None
 
@@ -136,7 +136,7 @@ class Places:
         return cls(dict(zip(names, map(float, range(len(names))), strict=True)), None, ticks)
 
     def find(self, text: str) -> float | None:
-        """Return the position of a value, also of one between those of a numeric axis."""
+        """Return the position of a value; on a numeric axis, any number of the same kind has one."""
         if text in self.at or self.unit is None:
             return self.at.get(text)
         single = axis([text])
@@ -145,7 +145,7 @@ class Places:
     def scale(self, axes: Axes, logx: bool | None, max_ticks: int) -> None:
         """Set scale and ticks of an x axis.
 
-        A logarithmic axis of values from 0 is linear below the smallest other value. Up to `max_ticks` values of a
+        A logarithmic axis with a value 0 is linear below the smallest positive value. Up to `max_ticks` values of a
         logarithmic axis get a tick each.
 
         Args:

@@ -1,6 +1,6 @@
 """The rows that a figure shows: their choice, the axes that vary between them, their intervals.
 
-No figure averages over a swept key. Means are over the flows of a run first, then over seeds; seeds alone make
+No figure averages over a swept key. Means are over the flows of a run first, then over seeds; only seeds count for
 intervals.
 """
 
@@ -25,14 +25,14 @@ MOST_RTTS = 6
 NON_NEGATIVE = ("_mbit_s", "_ms", "_s", "_bytes", "_pkt", "_gain")
 """Endings of columns without negative values."""
 PLACES = ("x", "time_s", "rtt_base_ms")
-"""Columns of numbers that may be places on an axis: of a query, of a trace, and of the network."""
+"""Columns of numbers that may be positions on an axis: of a query, of a trace, and of the network."""
 AUTO = "auto"
 """The columns that separate series by default; see `Data.schemes`."""
 Bounds = tuple[float, float]
 ANY: Bounds = (float("-inf"), float("inf"))
 
 Where = Mapping[str, str | float | Sequence[str | float]]
-"""Values by key; a row is drawn if each key has one of its values."""
+"""Selected values by key; a row is drawn if it has one of the selected values for every key."""
 
 
 class UndrawnError(UsageError):
@@ -59,7 +59,7 @@ class Data:
     rows: pl.DataFrame
     results: ResultFrames
     bounds: Bounds | None = None
-    """The possible values; those of the drawn column if `None`."""
+    """The possible values; `None` derives them from the drawn column."""
 
     def column(self, option: str, name: str) -> str:
         """Return a column by its name, or a swept key by its last part: `network.buffer` for `buffer`.
@@ -100,10 +100,10 @@ class Data:
         return bounds(name, self.rows[name].to_list()) if self.bounds is None else self.bounds
 
     def where(self, selection: Where | None) -> Data:
-        """Return the rows with these values.
+        """Return the rows with the selected values.
 
         Raises:
-            OptionError: No row has them.
+            OptionError: No row has these values.
         """
         rows = self.rows
         for name, values in (selection or {}).items():
@@ -118,7 +118,7 @@ class Data:
         return Data(rows, self.results, self.bounds)
 
     def place(self, option: str, name: str) -> str:
-        """Return a column whose values are places on an axis, unlike a measurement, which differs between runs.
+        """Return a column whose values are positions on an axis, unlike a measurement, which differs between runs.
 
         Raises:
             OptionError: There is no such column, or it is measured.
@@ -132,7 +132,7 @@ class Data:
     def schemes(self) -> list[str]:
         """Return the columns that separate series by default.
 
-        These are the scheme and, if a run has flows of one scheme with different base RTTs, that.
+        These are the scheme and, if a run has flows of one scheme with different base RTTs, the base RTT.
         """
         if "spec" not in self.rows.columns:
             return ["flows.scheme"] if "flows.scheme" in self.rows.columns else []
@@ -150,7 +150,7 @@ class Data:
         for name in axes:
             if self._varies(name, [*drawn, *found]):
                 found.append(name)
-        for name in list(found):  # one that the later ones determine
+        for name in list(found):  # drop a key whose value the other keys determine
             others = [other for other in found if other != name]
             if not self._varies(name, [*drawn, *others]):
                 found = others
@@ -231,7 +231,7 @@ class Data:
 def grouped(
     rows: pl.DataFrame, by: Sequence[str], keys: Sequence[tuple[Any, ...]]
 ) -> Iterator[tuple[int, tuple[Any, ...], pl.DataFrame]]:
-    """Yield number, key and rows of the series that a panel has."""
+    """Yield number, key and rows of each series in a panel."""
     groups = dict(rows.group_by(by)) if by else {(): rows}
     yield from ((turn, key, groups[key]) for turn, key in enumerate(keys) if key in groups)
 
@@ -245,7 +245,7 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _matching(known: Sequence[Any], values: Any) -> list[Any]:
-    """Return the values that are named; a text that is none of them is split at its commas."""
+    """Return the known values that a selection names; a string that is no known value is split at its commas."""
     wanted = _listed(values)
     if isinstance(values, str) and not any(_equal(value, values) for value in known):
         wanted = [part.strip() for part in values.split(",")]
@@ -255,7 +255,7 @@ def _matching(known: Sequence[Any], values: Any) -> list[Any]:
 
 
 def _equal(value: Any, wanted: Any) -> bool:
-    """Whether a value is that of a text or number: also 0.04s for 40ms."""
+    """Whether a value equals a string or number; quantities are compared, so 0.04s equals 40ms."""
     if str(value) == str(wanted):
         return True
     if isinstance(value, str):
@@ -272,7 +272,7 @@ def table(results: ResultFrames, name: str, column: str | None = None) -> Data:
 
     Args:
         results: The results.
-        name: A frame of the results, or `samples`: the samples of a series after the warm-up, in a column of its name.
+        name: A frame of the results, or `samples`: samples of a series after the warm-up, in a column of that name.
         column: The series of samples.
 
     Raises:
@@ -319,7 +319,7 @@ def bounds(column: str, values: Iterable[float | None] = ()) -> Bounds:
 
     Args:
         column: The column.
-        values: Its values. A negative one shows that negative ones are possible.
+        values: Its values. A negative value shows that negative values are possible.
     """
     if column in ("jain", "utilization"):
         return 0.0, 1.0
@@ -336,7 +336,7 @@ _COLUMN = re.compile(
 )
 """A column or its mean, least or greatest value, with or without a factor."""
 _POSITIVE = re.compile(r"[\w\s.\"*/+(),]+")
-"""An expression that gives no negative value if none of its columns does."""
+"""An expression that has no negative value if none of its columns has one."""
 _AS_Y = re.compile(r"\s+AS\s+y\b", re.IGNORECASE)
 
 
@@ -369,7 +369,7 @@ def _bounds_of(expression: str) -> Bounds:
 
 @dataclass(frozen=True)
 class Means:
-    """Means with the ends of their 95 % intervals, by place; ends equal the mean if there is one seed only."""
+    """Means with the ends of their 95 % intervals, by position; ends equal the mean if there is one seed only."""
 
     places: list[str]
     means: list[float]

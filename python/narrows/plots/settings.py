@@ -1,4 +1,4 @@
-"""Imports matplotlib without the settings file of the current folder, which may be a stranger's.
+"""Imports matplotlib without the settings file of the current folder, which may be untrusted.
 
 Import this module before matplotlib.
 """

@@ -19,9 +19,9 @@ from narrows.plots.rows import AUTO, Data, Where, clipped, grouped
 from narrows.plots.style import series_style
 
 FEW = 20
-"""The most values of a box that are also drawn as points."""
+"""The most values of a box that also shows them as points."""
 BAND = 10
-"""Values per seed from which a distribution has an interval."""
+"""The fewest values per seed for which a distribution has an interval."""
 SAMPLED = "rtt_sample_ms"
 """The series of samples that is drawn by default."""
 
@@ -103,7 +103,7 @@ def box(
     """Draw boxes of a column's values over flows and seeds, or of a series' samples, against a swept key.
 
     A box has the median and the quartiles. Whiskers reach the last value within 1.5 interquartile ranges, and circles
-    are values beyond them. Up to 20 values are points besides.
+    are values beyond them. A box of up to 20 values also shows them as points.
 
     Args:
         results: The data.

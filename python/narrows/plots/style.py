@@ -1,6 +1,6 @@
 """Sizes, fonts, colours, lines and file formats of figures.
 
-A scheme looks the same in all of them, by its place in the registry.
+A scheme has the same style in all figures; its position in the registry selects it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEFAULTS: Any = {key: value for key, value in mpl.rcParamsDefault.items() if key
 }
 """matplotlib's own settings, except that a dollar sign in a text starts no mathematics.
 
-A settings file could start a program, as `text.usetex` does.
+A settings file could start a program: `text.usetex` starts LaTeX.
 """
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -58,7 +58,7 @@ class Size:
     """The size of a figure: lengths in inches, resolution of bitmaps in dots per inch."""
 
     width: float | None = None
-    """The width; by the number of panels if `None`."""
+    """The width; `None` derives it from the number of panels."""
     single: tuple[float, float] = (5.6, 3.6)
     """Width and height of a figure with one panel."""
     panel: tuple[float, float] = (3.4, 1.9)
@@ -141,13 +141,13 @@ def series_style(first: str, turn: int, key: Sequence[Any]) -> dict[str, Any]:
 
     Args:
         first: The first part of the key. If it is a scheme, the series has that scheme's style.
-        turn: The position of the series; selects the style of any other series.
+        turn: The position of the series; selects its style otherwise.
         key: All parts of the key.
     """
     name, colon, _ = first.partition(":")
     if name in engine.scheme_order():
         chosen = scheme_style(name)
-        if colon:  # the scheme without parameters keeps the first line
+        if colon:  # only a scheme without parameters has the first line style
             return chosen | {"linestyle": LINES[1 + turn % (len(LINES) - 1)]}
         return chosen if len(key) == 1 else chosen | {"linestyle": LINES[turn % len(LINES)]}
     return {
@@ -163,7 +163,7 @@ def series_name(key: Sequence[Any]) -> str:
 
 
 class PowerFormatter(LogFormatterSciNotation):
-    """Labels logarithmic ticks with letters, as 10², where matplotlib writes mathematics."""
+    """Labels logarithmic ticks with plain characters (10²) instead of matplotlib's mathematics."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         """Return the label of a tick."""
@@ -175,7 +175,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def without_mathematics(figure: Figure) -> Figure:
-    """Label the logarithmic axes of a figure with plain letters."""
+    """Label the logarithmic axes of a figure with plain characters."""
     for axis in [axis for panel in figure.axes for axis in (panel.xaxis, panel.yaxis)]:
         if isinstance(axis.get_major_formatter(), LogFormatterSciNotation):
             axis.set_major_formatter(PowerFormatter())
@@ -186,7 +186,7 @@ def without_mathematics(figure: Figure) -> Figure:
 
 @contextlib.contextmanager
 def boxes_for_glyphs() -> Iterator[None]:
-    """Draw letters that the font lacks as boxes, without a warning."""
+    """Draw characters that the font lacks as boxes, without a warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         yield
@@ -201,7 +201,7 @@ def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
         dpi: The resolution of bitmaps in dots per inch; by default that of the figure's size.
 
     Raises:
-        UsageError: It is no figure.
+        UsageError: The argument is no figure.
     """
     if not isinstance(figure, Figure):
         raise UsageError(f"figure: {shown(figure)} does not fit; accepted: a figure, such as plot returns")
@@ -213,6 +213,6 @@ def image(figure: Figure, form: str = "png", dpi: int | None = None) -> bytes:
     with mpl.rc_context({**DEFAULTS, **look}), boxes_for_glyphs():
         metadata: dict[str, Any] = {"Software": None} if form == "png" else {"Date": None} if form == "svg" else {}
         figure.savefig(buffer, format=form, dpi=dpi, metadata=metadata)
-    if form == "svg":  # it repeats texts in comments, and XML has no control characters
+    if form == "svg":  # its comments repeat labels, and XML allows no control characters
         return re.sub(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]", lambda found: b"\\x%02x" % found[0][0], buffer.getvalue())
     return buffer.getvalue()

@@ -43,7 +43,7 @@ DEFAULT_PANELS = (
 )  # fmt: skip
 """Series that are drawn by default. Throughput shows what the link carries; goodput is per run and on request."""
 HELD = frozenset({"cwnd_bytes", "pacing_rate_mbit_s", "ssthresh_bytes"})
-"""Series drawn as steps if their samples are changes."""
+"""Series drawn as steps if their samples record changes."""
 
 SECOND_COLOURS = ("#A0A0A0", "#CFCFCF")
 """Colours of a lone flow's further series in a panel. Wide lines below the first keep coinciding series visible."""
@@ -128,7 +128,7 @@ def _chosen(results: ResultFrames, run: int | None, where: Where | None) -> int:
 
 
 class _Lines:
-    """Chooses the lines of a run: colour by scheme, dashes by flow of that scheme and by place in the panel."""
+    """Chooses line styles of a run: colour by scheme, dashes by flow within the scheme and by position in the panel."""
 
     def __init__(self, flows: Sequence[Mapping[str, Any]], specs: Sequence[str], stepwise: bool) -> None:
         self.flows, self.specs, self.stepwise = flows, specs, stepwise
@@ -151,7 +151,7 @@ class _Lines:
         Args:
             kind: `flow` or `link`.
             index: The number of the flow or link.
-            place: The place of the series in its panel; the first one has the flow's label.
+            place: The position of the series in its panel; the first series has the flow's label.
         """
         if place and self.lone:
             return {
