@@ -63,7 +63,7 @@ def run(
     Raises:
         ScenarioError: The scenario is invalid; the message names line, key and accepted values.
         UsageError: The scenario cannot be read.
-        KernelUnable: The backend cannot execute the scenario.
+        HostUnable: The backend cannot execute the scenario.
     """
     check_arguments(scenario=scenario, seed=seed, repeat=repeat, duration=duration, set=set, trace=trace, out=out)
     check_arguments(jobs=jobs, on=on, allow_outside=allow_outside)
@@ -125,7 +125,7 @@ def compare(
     Raises:
         ScenarioError: A value is invalid.
         UsageError: A list of values does not match the number of flows.
-        KernelUnable: The backend cannot execute the scenario.
+        HostUnable: The backend cannot execute the scenario.
     """
     check_arguments(schemes=schemes, rate=rate, rtt=rtt, buffer=buffer, start=start, stop=stop, count=count, each=each)
     check_arguments(queue=queue, loss=loss, ack_every=ack_every, ecn=ecn, seed=seed, repeat=repeat, duration=duration)
@@ -203,7 +203,7 @@ def plan(scenario: Scenario, traced: bool, on: str = engine.SIM) -> list[engine.
 
     Raises:
         ScenarioError: The scenario is invalid.
-        KernelUnable: The backend cannot execute the scenario.
+        HostUnable: The backend cannot execute the scenario.
     """
     return engine.plan(
         scenario.text, scenario.source, scenario.directory, scenario.overrides, traced, on, scenario.outside

@@ -16,8 +16,8 @@ from narrows import _engine
 from narrows._engine import (
     Cancelled,
     Handle,
-    KernelFailed,
-    KernelUnable,
+    HostFailed,
+    HostUnable,
     LiveFailed,
     ScenarioError,
     bench,
@@ -61,8 +61,8 @@ __all__ = [
     "Cancelled",
     "Capture",
     "Handle",
-    "KernelFailed",
-    "KernelUnable",
+    "HostFailed",
+    "HostUnable",
     "LiveFailed",
     "Planned",
     "Router",
@@ -226,7 +226,7 @@ def plan(
 
     Raises:
         ScenarioError: The scenario or an override is invalid.
-        KernelUnable: The backend cannot execute the scenario.
+        HostUnable: The backend cannot execute the scenario.
     """
     folder = None if directory is None else str(directory)
     planned = []
@@ -247,7 +247,7 @@ def check_place(planned: str, directory: Path | None, on: str, outside: tuple[st
     """Refuse a run, given as the engine's description, that the kernel or QUIC cannot execute.
 
     Raises:
-        KernelUnable: The reason, with what is accepted.
+        HostUnable: The reason, with what is accepted.
     """
     _engine.check_place(planned, None if directory is None else str(directory), on, outside)
 
@@ -293,7 +293,7 @@ def run(
     Raises:
         Cancelled: The handle's `cancel` was called.
         OSError: The trace, the capture or the qlog cannot be written.
-        KernelFailed: The kernel refused a step.
+        HostFailed: The kernel refused a step.
     """
     directory = None if planned.directory is None else str(planned.directory)
     folder = None if traces is None else str(traces)
@@ -332,8 +332,8 @@ def packetdrill(text: str, directory: Path | None, lateness_ms: float | None = N
         lateness_ms: Run on the kernel, with at least this tolerance for times; `None` for the endpoint.
 
     Raises:
-        KernelUnable: The user may not create network namespaces.
-        KernelFailed: The kernel refused a step.
+        HostUnable: The user may not create network namespaces.
+        HostFailed: The kernel refused a step.
     """
     return _engine.packetdrill(text, None if directory is None else str(directory), lateness_ms)
 

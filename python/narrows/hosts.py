@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any
 
 from narrows import _engine
-from narrows._engine import Handle, KernelFailed, KernelUnable, perf_client, perf_server
+from narrows._engine import Handle, HostFailed, HostUnable, perf_client, perf_server
 from narrows.records import Attached, BrfSwitch, Program, ProgramStatus, SwitchSettings
 
-__all__ = ["Handle", "KernelFailed", "KernelUnable", "perf_client", "perf_server"]
+__all__ = ["Handle", "HostFailed", "HostUnable", "perf_client", "perf_server"]
 
 
 def _programs() -> Any:
     """Return the engine's module, which has programs on Linux only."""
     if not hasattr(_engine, "load_program"):
-        raise KernelUnable("narrows kernel needs Linux")
+        raise HostUnable("narrows kernel needs Linux")
     return _engine
 
 
@@ -24,7 +24,7 @@ def kernel_programs() -> list[Program]:
     """Return the schemes that the kernel can run as programs.
 
     Raises:
-        KernelUnable: This is not Linux.
+        HostUnable: This is not Linux.
     """
     return [Program(**row) for row in _programs().kernel_programs()]
 
@@ -37,8 +37,8 @@ def load_program(name: str, values: Sequence[tuple[str, str]]) -> str:
         values: Parameters of the scheme, as text by name.
 
     Raises:
-        KernelUnable: A parameter or the program is refused. Nothing stays in the kernel.
-        KernelFailed: The kernel refused a step.
+        HostUnable: A parameter or the program is refused. Nothing stays in the kernel.
+        HostFailed: The kernel refused a step.
 
     Returns:
         Its name in the kernel.
@@ -50,8 +50,8 @@ def unload_program(name: str) -> tuple[str, int]:
     """Unregister a program. Connections that use it keep it until they end.
 
     Raises:
-        KernelUnable: The program is not loaded, or the user lacks the rights.
-        KernelFailed: The kernel refused a step.
+        HostUnable: The program is not loaded, or the user lacks the rights.
+        HostFailed: The kernel refused a step.
 
     Returns:
         The program's name in the kernel, and how many connections still use it.
@@ -64,8 +64,8 @@ def program_status(seconds: float) -> list[ProgramStatus]:
     """Observe the loaded programs for a time.
 
     Raises:
-        KernelUnable: The user lacks the rights.
-        KernelFailed: The kernel refused a step.
+        HostUnable: The user lacks the rights.
+        HostFailed: The kernel refused a step.
     """
     return list(_programs().program_status(seconds))
 
@@ -87,8 +87,8 @@ def attach_brf(
         dry: Only check.
 
     Raises:
-        KernelUnable: A value is refused, or the user lacks the rights. Nothing stays in the kernel.
-        KernelFailed: The kernel refused a step.
+        HostUnable: A value is refused, or the user lacks the rights. Nothing stays in the kernel.
+        HostFailed: The kernel refused a step.
     """
     attached: Attached = _programs().attach_brf(cgroup, adopts, limit_mbit, list(values), dry)
     return attached
@@ -98,8 +98,8 @@ def detach_brf(cgroup: Path | None) -> list[str]:
     """Undo `attach_brf` for a cgroup, or for all with `None`. Return the removed items, one line each.
 
     Raises:
-        KernelUnable: There is no such attachment, or the user lacks the rights.
-        KernelFailed: The kernel refused a step.
+        HostUnable: There is no such attachment, or the user lacks the rights.
+        HostFailed: The kernel refused a step.
     """
     return list(_programs().detach_brf(cgroup))
 
@@ -108,8 +108,8 @@ def brf_status() -> dict[str, Any]:
     """Return the attachments of `attach_brf`, and the counters since the scheme was loaded.
 
     Raises:
-        KernelUnable: The user lacks the rights.
-        KernelFailed: The kernel refused a step.
+        HostUnable: The user lacks the rights.
+        HostFailed: The kernel refused a step.
     """
     return dict(_programs().brf_status())
 
@@ -118,7 +118,7 @@ def plan_brf_switch(settings: SwitchSettings) -> list[str]:
     """Return the items that a BRF switch would attach and create, one line each; see `run_brf_switch`.
 
     Raises:
-        KernelUnable: A port does not exist or cannot be used, or a value is refused.
+        HostUnable: A port does not exist or cannot be used, or a value is refused.
     """
     return list(_programs().plan_brf_switch(settings))
 
@@ -132,8 +132,8 @@ def run_brf_switch(settings: SwitchSettings, handle: Handle, on_line: Callable[[
         on_line: Receives the lines of the log, in the switch's thread.
 
     Raises:
-        KernelUnable: The user lacks the rights, or a port cannot be used.
-        KernelFailed: The kernel refused a step.
+        HostUnable: The user lacks the rights, or a port cannot be used.
+        HostFailed: The kernel refused a step.
     """
     _programs().run_brf_switch(settings, handle, on_line)
 
@@ -147,7 +147,7 @@ def clean_brf_switches() -> list[str]:
     """Remove leftovers of killed switches in this network namespace. Return the names of their ports.
 
     Raises:
-        KernelUnable: The user lacks the rights.
+        HostUnable: The user lacks the rights.
     """
     return list(_programs().clean_brf_switches())
 

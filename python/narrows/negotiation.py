@@ -21,10 +21,10 @@ def port() -> int:
     """Return the default port of nodes, responders and servers.
 
     Raises:
-        KernelUnable: This is not Linux.
+        HostUnable: This is not Linux.
     """
     if not hasattr(_engine, "negotiation_port"):
-        raise engine.KernelUnable("narrows nodectl needs Linux")
+        raise engine.HostUnable("narrows nodectl needs Linux")
     return int(_engine.negotiation_port())
 
 
@@ -41,15 +41,15 @@ def negotiate(
 
     Raises:
         ValueError: A setting is invalid.
-        KernelUnable: This is not Linux.
-        KernelFailed: The kernel refused a step.
+        HostUnable: This is not Linux.
+        HostFailed: The kernel refused a step.
         LiveFailed: A socket cannot be opened, or the server is silent.
 
     Returns:
         Its report.
     """
     if not hasattr(_engine, "negotiate"):
-        raise engine.KernelUnable("narrows nodectl needs Linux")
+        raise engine.HostUnable("narrows nodectl needs Linux")
     return _engine.negotiate(role, settings, handle, on_event)
 
 
@@ -129,7 +129,7 @@ def run(role: str, settings: dict[str, Any], *, duration: str | None, as_json: b
     finally:
         if timer is not None:
             timer.cancel()
-    if isinstance(failed, ValueError) and not isinstance(failed, engine.KernelUnable):
+    if isinstance(failed, ValueError) and not isinstance(failed, engine.HostUnable):
         raise UsageError(str(failed))
     if failed is not None:
         raise failed

@@ -44,13 +44,13 @@ def on_kernel(runs: Sequence[engine.Planned]) -> list[engine.Planned]:
     """Return the simulated runs that the kernel can execute, as kernel runs.
 
     Raises:
-        KernelUnable: The kernel can execute none of them; the message gives the reason for the first run.
+        HostUnable: The kernel can execute none of them; the message gives the reason for the first run.
     """
     found, reason = [], None
     for run in runs:
         try:
             engine.check_place(run.text, run.directory, engine.KERNEL, run.outside)
-        except engine.KernelUnable as error:
+        except engine.HostUnable as error:
             reason = reason or error
         else:
             found.append(dataclasses.replace(run, id=engine.run_id(run.id, engine.KERNEL), on=engine.KERNEL))
@@ -76,7 +76,7 @@ def plan(paper: Paper, figure: Figure, world: WorldName, mode: Mode, seeds: int 
 
     Raises:
         ScenarioError: The scenario is invalid in that world.
-        KernelUnable: The kernel can execute none of its runs.
+        HostUnable: The kernel can execute none of its runs.
     """
     scenario = figure.scenario.replaced(overrides(figure, world, mode, seeds))
     traced = figure.trace is not None

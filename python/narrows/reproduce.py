@@ -70,7 +70,7 @@ def reproduce(
 
     Raises:
         ScenarioError: A figure's scenario is invalid.
-        KernelUnable: The kernel can execute none of the runs.
+        HostUnable: The kernel can execute none of the runs.
         UsageError: A claim cannot be judged, or a plot cannot be drawn.
         Interrupted: The user pressed Ctrl-C.
     """
@@ -80,7 +80,7 @@ def reproduce(
             for world in worlds(figure, chosen):
                 try:
                     plans.append(plan(paper, figure, world, mode, seeds))
-                except engine.KernelUnable as error:
+                except engine.HostUnable as error:
                     unable = unable or error
     if unable is not None and not any(item.world == KERNEL for item in plans):
         raise unable

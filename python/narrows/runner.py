@@ -217,7 +217,7 @@ class Runner:
 def _raise_first(errors: Iterable[BaseException | None]) -> None:
     """Raise the first error that is not a cancellation."""
     for error in errors:
-        if isinstance(error, engine.ScenarioError | engine.KernelUnable | UsageError | OSError):
+        if isinstance(error, engine.ScenarioError | engine.HostUnable | UsageError | OSError):
             raise error
         if error is not None and not isinstance(error, engine.Cancelled):
             raise RunError(str(error) or type(error).__name__) from error

@@ -19,8 +19,8 @@ def run(settings: SwitchSettings, on_line: Callable[[str], None]) -> None:
 
     Raises:
         Stopped: A signal ended the switch; nothing is attached any more.
-        KernelUnable: The user lacks the rights, or a port cannot be used.
-        KernelFailed: The kernel refused a step.
+        HostUnable: The user lacks the rights, or a port cannot be used.
+        HostFailed: The kernel refused a step.
     """
     handle = engine.Handle()
     failed, signals = supervised(lambda: hosts.run_brf_switch(settings, handle, on_line), handle)

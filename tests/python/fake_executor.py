@@ -44,9 +44,9 @@ def check_place(planned, directory, on, outside=None):
     """Refuse runs with schemes that `FAKE_KERNEL` does not list."""
     offered = os.environ.get("FAKE_KERNEL", "")
     if not offered:
-        raise ENGINE.KernelUnable("the fake kernel runs nothing")
+        raise ENGINE.HostUnable("the fake kernel runs nothing")
     if offered != "1" and not schemes(planned) <= set(offered.split(",")):
-        raise ENGINE.KernelUnable(f"the fake kernel lacks one of {', '.join(sorted(schemes(planned)))}")
+        raise ENGINE.HostUnable(f"the fake kernel lacks one of {', '.join(sorted(schemes(planned)))}")
 
 
 def seconds(text):

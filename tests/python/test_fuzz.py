@@ -240,7 +240,7 @@ FUNCTIONS = {
 FIRST = {"plots.plot": plots.plot, "plots.default_kind": plots.default_kind, "plots.image": plots.image}
 """Functions that the fuzz gives any first argument."""
 READERS = {"qlog.load": qlog.load, "schemes": narrows.schemes, "routers": narrows.routers}
-EXPECTED = (UsageError, DamagedError, narrows.ScenarioError, engine.KernelUnable, RunError, OSError)
+EXPECTED = (UsageError, DamagedError, narrows.ScenarioError, engine.HostUnable, RunError, OSError)
 
 
 def options_of(function):

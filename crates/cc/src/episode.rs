@@ -27,7 +27,7 @@ impl Episode {
 
     /// Recovery begins, on an acknowledgement that delivered `acked` bytes. Returns whether the scheme leaves cwnd to
     /// the transport, which then calls [`Episode::reduce_by`]. A later undo restores ssthresh from before the first
-    /// reduction.
+    /// reduction for losses; the response to marks stays.
     pub fn enter(
         &mut self,
         driver: &mut Driver,
@@ -36,18 +36,17 @@ impl Episode {
         flight: Flight,
         acked: Bytes,
     ) -> bool {
-        if self.phase == Phase::Open {
-            self.reduced = Some((Phase::Recovery, driver.ssthresh()));
+        match cause {
+            CongestionCause::Ecn => self.reduced = None,
+            CongestionCause::Loss if self.phase == Phase::Open || self.reduced.is_none() => {
+                self.reduced = Some((Phase::Recovery, driver.ssthresh()));
+            }
+            CongestionCause::Loss => {}
         }
         self.phase = Phase::Recovery;
         self.prr = None;
         driver.recovery_entered(now, cause, flight, acked);
         driver.scheme().info().recovery == RecoveryStyle::Prr
-    }
-
-    /// Makes the last reduction final: it can no longer be undone.
-    pub fn confirm(&mut self) {
-        self.reduced = None;
     }
 
     /// Reduces cwnd proportionally, from `window` on.
@@ -162,13 +161,17 @@ mod tests {
         assert_eq!(driver.ssthresh(), SEGMENT);
     }
 
-    /// A confirmed reduction stays.
+    /// The response to a mark stays; the undo of a loss after it restores what the mark left.
     #[test]
-    fn episode_confirmed_is_not_undone() {
+    fn episode_response_to_marks_is_not_undone() {
         let (mut driver, mut episode) = (newreno(), Episode::default());
-        enter(&mut episode, &mut driver);
-        episode.confirm();
+        let flight = Flight::of_cwnd(&driver, SEGMENT, SEGMENT * 9);
+        episode.enter(&mut driver, Nanos::ZERO, CongestionCause::Ecn, flight, SEGMENT);
         episode.undo(&mut driver, Nanos::ZERO, Bytes::ZERO);
         assert_eq!((episode.phase(), driver.ssthresh()), (Phase::Recovery, SEGMENT * 5));
+        enter(&mut episode, &mut driver);
+        assert_eq!(driver.ssthresh(), SEGMENT * 2);
+        episode.undo(&mut driver, Nanos::ZERO, Bytes::ZERO);
+        assert_eq!((episode.phase(), driver.ssthresh()), (Phase::Open, SEGMENT * 5));
     }
 }

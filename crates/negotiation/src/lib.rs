@@ -70,7 +70,7 @@ pub enum NegotiationError {
     Setting(String),
     /// The kernel refused the program.
     #[error("{0}")]
-    Kernel(#[from] HostError),
+    Host(#[from] HostError),
     /// The system failed.
     #[error("{0}")]
     Io(#[from] io::Error),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use narrows_units::{Bytes, Nanos, Rate};
 
 pub use crate::limit::Limit;
-pub use crate::queue::{CoDel, DualPi2, FqCoDel, Htb, HtbClass, HtbError, Pie, Queue, Red, Step};
+pub use crate::queue::*;
 
 use crate::timeline::LossTrace;
 use crate::trace::CapacityTrace;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::outputs::Outputs;
 use crate::records::Record;
 use crate::signals::interruptible;
-use crate::{KernelFailed, KernelUnable, Shared};
+use crate::{HostFailed, HostUnable, Shared};
 
 impl Watch for Shared {
     fn progress(&self, fraction: f64) {
@@ -30,8 +30,8 @@ impl Watch for Shared {
 /// The Python exception of an error.
 pub(crate) fn raised(error: HostError) -> PyErr {
     match error {
-        HostError::Unsupported(_) | HostError::Unavailable(_) => KernelUnable::new_err(error.to_string()),
-        HostError::Step { .. } => KernelFailed::new_err(error.to_string()),
+        HostError::Unsupported(_) | HostError::Unavailable(_) => HostUnable::new_err(error.to_string()),
+        HostError::Step { .. } => HostFailed::new_err(error.to_string()),
     }
 }
 

@@ -41,8 +41,8 @@ use serde_json::{Value, json};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 create_exception!(_engine, ScenarioError, PyValueError, "A scenario was refused; the message says where and why.");
-create_exception!(_engine, KernelUnable, PyValueError, "The kernel cannot run a scenario; the message says why.");
-create_exception!(_engine, KernelFailed, PyException, "A run on the kernel failed; the message says how.");
+create_exception!(_engine, HostUnable, PyValueError, "The kernel cannot run a scenario; the message says why.");
+create_exception!(_engine, HostFailed, PyException, "A run on the kernel failed; the message says how.");
 create_exception!(_engine, Cancelled, PyException, "A run was cancelled before its end.");
 
 /// Number of cancellation checks per run, at equal intervals of virtual time.
@@ -328,7 +328,7 @@ fn check_place(
     #[cfg(target_os = "linux")]
     return kernel::check(&plan, on);
     #[cfg(not(target_os = "linux"))]
-    Err(KernelUnable::new_err(format!("--on {on} needs Linux")))
+    Err(HostUnable::new_err(format!("--on {on} needs Linux")))
 }
 
 /// Runs a packetdrill script against the TCP endpoint or, with `lateness_ms`, on the kernel, where packets may
@@ -357,7 +357,7 @@ fn packetdrill(
             ran.map_err(kernel::raised)?
         }
         #[cfg(not(target_os = "linux"))]
-        Some(_) => return Err(KernelUnable::new_err("--on kernel needs Linux")),
+        Some(_) => return Err(HostUnable::new_err("--on kernel needs Linux")),
     };
     Ok(Record(json!({"result": report.verdict.name(), "line": report.line, "reason": report.reason,
                      "unchecked": report.unchecked})))
@@ -391,7 +391,7 @@ mod _engine {
     use super::perf::{perf_client, perf_server};
     #[pymodule_export]
     use super::{
-        Cancelled, Handle, KernelFailed, KernelUnable, ScenarioError, check_place, datagram_scheme, explain,
-        list_routers, list_schemes, packetdrill, plan, profiles, radio_trace, run, schema, sources, version,
+        Cancelled, Handle, HostFailed, HostUnable, ScenarioError, check_place, datagram_scheme, explain, list_routers,
+        list_schemes, packetdrill, plan, profiles, radio_trace, run, schema, sources, version,
     };
 }

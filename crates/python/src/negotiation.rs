@@ -70,7 +70,7 @@ struct Client {
 fn failure(error: NegotiationError) -> PyErr {
     match error {
         NegotiationError::Setting(message) => PyValueError::new_err(message),
-        NegotiationError::Kernel(error) => raised(error),
+        NegotiationError::Host(error) => raised(error),
         other => LiveFailed::new_err(other.to_string()),
     }
 }

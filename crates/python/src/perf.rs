@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use crate::events::Events;
 use crate::live::LiveFailed;
 use crate::records::{Record, invalid, seconds};
-use crate::{Handle, KernelUnable};
+use crate::{Handle, HostUnable};
 
 struct Callback(Events);
 
@@ -26,7 +26,7 @@ impl Caller for Callback {
 
 fn raised(error: &PerfError) -> PyErr {
     match error {
-        PerfError::Refused(_) => KernelUnable::new_err(error.to_string()),
+        PerfError::Refused(_) => HostUnable::new_err(error.to_string()),
         PerfError::Failed { .. } => LiveFailed::new_err(error.to_string()),
     }
 }

@@ -105,7 +105,7 @@ fn lost_packets_are_sent_again() {
     let Some(result) = on_quic(&text, &Options::default()) else { return };
     let flow = &result.flows[0];
     // The queue drops packets, too, and more if endpoints are delayed.
-    assert!((0.5..6.0).contains(&flow.loss_percent), "{flow:?}");
+    assert!((0.5..4.0).contains(&flow.loss_percent), "{flow:?}");
     assert!((0.9..1.1).contains(&(flow.retransmit_percent / flow.loss_percent)), "{flow:?}");
     assert!(flow.goodput_mbit_s > 10.0, "{flow:?}");
 }

@@ -338,10 +338,6 @@ impl Flow {
         let flight = Flight::of_cwnd(&self.driver, self.mtu, self.inflight);
         (self.since, self.entered) = (self.order, Some(self.now));
         let reduces = self.episode.enter(&mut self.driver, self.now, cause, flight, acked);
-        if cause == CongestionCause::Ecn {
-            // Spurious losses do not undo the response to marks.
-            self.episode.confirm();
-        }
         if reduces {
             let prr = Prr::begin(self.driver.control().cwnd, flight.size, PrrBound::Rfc9937);
             // Until the acknowledgement ends, allow one packet more than is in flight, in place of a delivered one.

@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use noq_proto::congestion::{Bbr3Config, CubicConfig, NewRenoConfig};
-
-use crate::noq::Factory;
+use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
 
 /// Names of noq's own controllers.
 pub const OWN: [&str; 3] = ["cubic", "newreno", "bbr3"];
 
 /// noq's own controller of this name, as the stack ships it; `None` if noq has no such controller.
-pub fn own(name: &str) -> Option<Factory> {
+pub fn own(name: &str) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
     Some(match name {
         "cubic" => Arc::new(CubicConfig::default()),
         "newreno" => Arc::new(NewRenoConfig::default()),

@@ -35,9 +35,6 @@ pub struct App {
 }
 
 impl App {
-    /// Bytes that acknowledgements access.
-    pub const USED_BYTES: usize = core::mem::offset_of!(Self, writes);
-
     /// An application that starts at `start`, with its own random stream.
     pub fn new(config: AppConfig, random: Random, start: Nanos) -> Self {
         Self {

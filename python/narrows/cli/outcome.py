@@ -72,7 +72,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
         except engine.ScenarioError as error:
             fail(scenario_error(error, set_keys(kwargs.get("sets")), kwargs.get("scheme") is not None), USAGE_ERROR)
-        except (UsageError, engine.KernelUnable) as error:
+        except (UsageError, engine.HostUnable) as error:
             fail(str(error), USAGE_ERROR)
         except runner.Interrupted as stopped:
             kept = "; nothing was kept, -o DIR keeps finished runs"
@@ -83,7 +83,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
             fail(str(stopped), 128 + stopped.signal)
         except KeyboardInterrupt:
             fail("stopped", INTERRUPTED)
-        except (DamagedError, engine.KernelFailed, engine.LiveFailed) as error:
+        except (DamagedError, engine.HostFailed, engine.LiveFailed) as error:
             fail(str(error), FAILURE)
         except runner.RunError as error:
             fail(f"a run failed: {error}", FAILURE)

@@ -56,7 +56,7 @@ def plan(cells: Sequence[Cell], repeats: int, on: str) -> list[Run]:
             scenario = Scenario(to_toml(cell.scenario()), cell.name).replaced([("seed", str(seed))])
             try:
                 (planned,) = api.plan(scenario, False, on)
-            except engine.KernelUnable as error:
+            except engine.HostUnable as error:
                 accepted = "" if "accepted" in str(error) else f"; {ACCEPTED}"
                 raise UsageError(f"fidelity: {error}{accepted}") from None
             runs.append(Run(cell, seed, planned))

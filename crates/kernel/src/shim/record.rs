@@ -150,10 +150,6 @@ pub mod flag {
     pub const CWND_LIMITED: u32 = 4;
     /// The sample is application-limited.
     pub const APP_LIMITED: u32 = 8;
-    /// The newest packet delivered was retransmitted.
-    pub const RETRANSMITTED: u32 = 16;
-    /// The receiver may have delayed the acknowledgement.
-    pub const ACK_DELAYED: u32 = 32;
     /// The fields of the sample are valid.
     pub const SAMPLED: u32 = 64;
     /// The shim followed no decision.

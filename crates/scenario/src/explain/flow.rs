@@ -64,7 +64,7 @@ fn stream(scenario: &Scenario, index: usize, config: &TcpConfig, origins: &Origi
         let otherwise = match listed.get(*key) {
             Some(of_profile) if *of_profile == value => format!("profile {}", profile.profile.name),
             None if plain[*key] == value => "default".to_owned(),
-            None if key.starts_with("ec") => "scheme".to_owned(),
+            None if matches!(*key, "ecn" | "ecn_precise" | "ect1") => "scheme".to_owned(),
             _ => "derived".to_owned(),
         };
         origins.option(key, value, &[format!("flows.{index}.tcp.{key}"), format!("tcp.{key}")], &otherwise)
