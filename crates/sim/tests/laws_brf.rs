@@ -274,8 +274,8 @@ fn brf_two_announcements_lower_share_counts() {
     for (goodput, least) in goodputs(&result).into_iter().zip([40.0, 60.0]) {
         assert_within("goodput", goodput, least * PAYLOAD, 0.01);
     }
-    // If the sender applied both shares alternately, the queue would grow. The RTT of the empty path is 20 ms. The queue
-    // of the first round trips stays; it is at most the data sent in another 20 ms while no switch answers the flow.
+    // If the sender applied both shares alternately, the queue would grow. The RTT of the empty path is 20 ms. The
+    // queue of the first round trips stays: at most the data sent in another 20 ms while no switch answers the flow.
     for flow in &result.flows {
         let mean = flow.rtt_mean_ms.expect("round-trip times");
         assert!(mean < 20.0 + 60.0, "{mean} ms");

@@ -177,8 +177,8 @@ fn law_linked_schemes_leave_path_of_joining_tcp_and_return() {
     const SEEDS: u32 = 10;
     // Two paths of 10 Mbit/s; a TCP flow uses the second from 60 s to 120 s. RED equalises losses, because a full
     // drop-tail queue would drop from the faster-growing flow. On the second path, uncoupled subflows get half of the
-    // rate; EWTCP has half of the TCP flow's window and therefore gets a third; linked schemes get less, because they have
-    // an alternate path. Means over ten seeds.
+    // rate; EWTCP has half of the TCP flow's window and therefore gets a third; linked schemes get less, because they
+    // have an alternate path. Means over ten seeds.
     let red = "queue = \"red\"\nbuffer = \"100pkt\"\njitter = { max = \"3ms\" }";
     let paths = TwoPaths { seconds: 140.0, warmup: "0s", more: [red; 2].map(str::to_owned), ..TwoPaths::default() };
     let shares = |scheme: &str| {

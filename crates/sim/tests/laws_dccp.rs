@@ -232,7 +232,7 @@ fn dccp_cbr_below_capacity_arrives_without_queueing() {
         assert_eq!((reported.unsent, result.links[0].drops), (0, 0), "{scheme}");
         assert!((3_745..=3_750).contains(&reported.delivered), "{scheme}: {}", reported.delivered);
         assert_within(scheme, result.flows[0].goodput_mbit_s, 1.0, 0.002);
-        // Delay: 20 ms one way and the transmission of 1036 bytes at 10 Mbit/s. Packets that acknowledge ACKs are longer.
+        // Delay: 20 ms one way and transmission of 1036 bytes at 10 Mbit/s. Packets that acknowledge ACKs are longer.
         let travel = 20.0 + (1000.0 + HEADER) * 8.0 / 10e3;
         println!("{scheme}: {reported:?}, travel {travel}");
         assert!((reported.delay_min_ms.unwrap() - travel).abs() < 0.001, "{scheme}");

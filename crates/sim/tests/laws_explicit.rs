@@ -130,8 +130,8 @@ fn joins(scheme: &str, expected: f64, reading: impl Fn(&Engine) -> f64) -> f64 {
 /// RCP's rate settles within 30 round trips after a flow joins.
 #[test]
 fn rcp_join_settles_rate_within_thirty_round_trips() {
-    // The queue of the second flow's first round trips drains at the rate given by beta; see the module documentation of
-    // the router.
+    // The queue of the second flow's first round trips drains at the rate given by beta; see the module documentation
+    // of the router.
     let round_trips = joins("rcp", RATE * 1e6 / 8.0 / 2.0, |engine| reading(engine.link(0).router(), "rate"));
     assert!(round_trips < 30.0, "{round_trips}");
 }

@@ -15,10 +15,10 @@ struct SawTooth {
 }
 
 impl SawTooth {
-    /// The queue exceeds the threshold K when the window exceeds W* = P + K (P is the pipe). In the round trip until the
-    /// first mark arrives, the flow sends W* packets, which are all marked, and the window reaches W* + 1. The window
-    /// then falls by the fraction alpha / 2, stays constant for the round trip of the reduction and then grows by one
-    /// per round trip. Alpha is the fraction of marked packets in a cycle.
+    /// The queue exceeds the threshold K when the window exceeds W* = P + K (P is the pipe). In the round trip until
+    /// the first mark arrives, the flow sends W* packets, which are all marked, and the window reaches W* + 1. Then it
+    /// falls by the fraction alpha / 2, stays constant for the round trip of the reduction and grows by one per round
+    /// trip. Alpha is the fraction of marked packets in a cycle.
     fn new(threshold: f64) -> Self {
         let critical = PIPE + threshold;
         let peak = critical + 1.0;

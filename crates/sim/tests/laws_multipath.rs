@@ -123,7 +123,7 @@ fn multipath_dead_path_moves_goodput_within_two_timeouts() {
         engine.connection_delivered(0).as_f64()
     };
     // The RTT is 40 ms and another 40 ms with a full queue. A probe is sent after 2 x 80 + 2 ms, the first timeout
-    // follows 80 + 200 ms later, and the second after twice that time. The data in flight on the path arrives 40 ms later.
+    // follows 80 + 200 ms later, and the second after twice that time. Data in flight on the path arrives 40 ms later.
     let (stall, before) = (162 + 280 + 560 + 40, at(10_000));
     let silent = at(10_100);
     let after = at(10_000 + stall + 50);
@@ -141,8 +141,8 @@ fn multipath_dead_path_moves_goodput_within_two_timeouts() {
 #[test]
 fn multipath_recovered_path_is_used_again() {
     // From 10 s to 20 s the second path drops all data or all ACKs. The probe is a retransmission whose timeout has
-    // doubled five times from 200 ms (it is sent 6.3 s after the last ACK, then 12.7 s after it): the path is used again
-    // by 23 s.
+    // doubled five times from 200 ms (it is sent 6.3 s after the last ACK, then 12.7 s after it): the path is used
+    // again by 23 s.
     let lost = || Some(LossTrace::parse("10000 20000 1").expect("valid"));
     for (from, to) in [("s", "b"), ("b", "s")] {
         let mut spec = spec(&TwoPaths { seconds: 40.0, ..TwoPaths::default() }.text(&both("newreno", "")));
@@ -166,9 +166,9 @@ fn multipath_recovered_path_is_used_again() {
 #[test]
 fn law_multipath_small_window_matches_faster_path() {
     // The RTT is 20 ms on the first path and 200 ms on the second. To fill the first path, its BDP of 25 kB and an
-    // equal amount of queue are needed. Without opportunistic retransmission, a segment on the slow path would block the
-    // window for 200 ms: 64 KiB in that time are 2.6 Mbit/s. One or two retransmissions in 200 ms, of segments that the
-    // slow path may still deliver, cost 1 % of the first path. Paths with similar delays must not be slower either.
+    // equal amount of queue are needed. Without opportunistic retransmission, a segment on the slow path would block
+    // the window for 200 ms: 64 KiB in that time are 2.6 Mbit/s. One or two retransmissions in 200 ms, of segments that
+    // the slow path may still deliver, cost 1 % of the first path. Paths with similar delays must not be slower either.
     let windows = [32u64, 48, 64, 128];
     let cases = windows.into_iter().flat_map(|kib| [[10, 100], [10, 40], [20, 25]].map(|delays| (kib, delays)));
     for (kib, delays) in cases {
@@ -190,8 +190,8 @@ fn law_multipath_small_window_matches_faster_path() {
 /// With a receive window that suffices for both paths, the slow path costs no goodput.
 #[test]
 fn multipath_large_window_loses_nothing_to_slow_path() {
-    // 512 KiB are twice the sum of the BDPs. The expected goodput is the sum of both rates, less one penalisation of the
-    // slow path, whose window grows by a segment per 200 ms.
+    // 512 KiB are twice the sum of the BDPs. The expected goodput is the sum of both rates, less one penalisation of
+    // the slow path, whose window grows by a segment per 200 ms.
     let network = "[tcp]\nreceive_window = \"512KiB\"".to_owned();
     let paths = TwoPaths { delays: [10, 100], network, ..TwoPaths::default() };
     for scheduler in ["lowest-rtt", "round-robin"] {
