@@ -2,8 +2,8 @@
 //!
 //! The sender always acts as the active opener. If the peer has opened the connection, the sender's SYN appears as a
 //! SYN-ACK, and the last packet of the handshake is passed to the sender as the SYN-ACK that it waits for. Packets of
-//! the sender carry the acknowledgement of the receiver. Sequence numbers are those of the script: both directions begin
-//! at 0.
+//! the sender carry the acknowledgement of the receiver. Sequence numbers are those of the script: both directions
+//! begin at 0.
 //!
 //! The connection also implements socket behaviour: Nagle's rule as in Linux (RFC 896, Minshall's variant), `TCP_CORK`
 //! and `MSG_MORE`, `MSG_EOR`, the FIN of `close`, and resets after the connection has ended.
@@ -208,8 +208,8 @@ impl Connection {
         self.flush(now);
     }
 
-    /// Ends the write in progress if the buffer has accepted all of its data or if `wait` is false; returns the number of
-    /// bytes accepted, or `None` if the call blocks.
+    /// Ends the write in progress if the buffer has accepted all of its data or if `wait` is false. Returns the number
+    /// of bytes accepted, or `None` if the call blocks.
     pub(crate) fn end_write(&mut self, wait: bool) -> Option<u64> {
         let blocks = |own: &mut Writing| !wait || own.left == 0 || self.stage == Stage::Gone;
         let own = self.writing.take_if(blocks)?;
@@ -337,8 +337,8 @@ impl Connection {
         packet
     }
 
-    /// Converts a segment of the peer to the packet that the sender processes. Without timestamps the echo is the time of
-    /// arrival, which identifies no transmission.
+    /// Converts a segment of the peer to the packet that the sender processes. Without timestamps the echo is the time
+    /// of arrival, which identifies no transmission.
     fn reverse(&self, now: Nanos, segment: &Segment, syn: bool) -> Packet {
         let mut packet = Packet::new(0);
         packet.flags = Flags::ACK.with(Flags::REVERSE);

@@ -3,9 +3,9 @@
 //!
 //! A script states arriving packets, system calls of the application, and which packets must leave when. `parse` reads
 //! the script (with `lexer` and `script`), `shell` stores the settings made by shell commands, `python` evaluates
-//! assertions, `connection` combines a sender and a receiver into a TCP connection, `host` has the sockets, and `runner`
-//! drives the clock and compares packets. A script runs on a [`stack::Stack`]: here on `host`, in `narrows-kernel` on
-//! the kernel.
+//! assertions, `connection` combines a sender and a receiver into a TCP connection, `host` has the sockets, and
+//! `runner` drives the clock and compares packets. A script runs on a [`stack::Stack`]: here on `host`, in
+//! `narrows-kernel` on the kernel.
 //!
 //! Rules of the comparison:
 //! 1. A packet must leave within the tolerance of its time: 4 ms, or an eighth of the time since the last

@@ -144,7 +144,8 @@ mod tests {
         // 15000 + 3 x 960 = 17880 bytes leave 2120.
         assert!(own.is_full());
         own.follow(at(10_001, 17_001, end));
-        // 10000 + 3 x 960 = 12880 bytes leave 7120, more than half of the used bytes. The split piece grows to the goal.
+        // 10000 + 3 x 960 = 12880 bytes leave 7120, more than half of the used bytes. The split piece grows up to the
+        // goal.
         assert!(!own.is_full());
         assert_eq!(own.take(at(10_001, 17_001, end), 100_000, 5000), 2000);
         assert_eq!(own.take(at(10_001, 17_001, end + 2000), 100_000, 5000), 5000);

@@ -117,8 +117,8 @@ impl Connection {
         released > 0 || ends
     }
 
-    /// Sets the timer of a withheld piece. Linux sends such a piece after an RTO if nothing is outstanding (with the timer
-    /// of window probes).
+    /// Sets the timer of a withheld piece. Linux sends such a piece after an RTO if nothing is outstanding (with the
+    /// timer of window probes).
     fn hold(&mut self, now: Nanos) {
         let idle = self.sender.acknowledged() >= self.sent_end;
         if !self.writer.is_holding() || !idle || self.stage != Stage::Established {
