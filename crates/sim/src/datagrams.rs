@@ -43,7 +43,7 @@ pub struct PacketLedger {
     pub delivered: u64,
     /// Sent and declared lost by the sender.
     pub lost: u64,
-    /// Sent and abandoned: a timeout expired without an acknowledgement.
+    /// Sent and abandoned: a timer expired without a report from the receiver.
     pub unanswered: u64,
     /// Sent and, from the sender's view, in flight.
     pub outstanding: u64,

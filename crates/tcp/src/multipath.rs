@@ -7,8 +7,8 @@
 //! senders and receivers together and passes in those of a connection.
 //!
 //! ## Sending
-//! * A piece of at most one segment is assigned to a subflow only when it can leave immediately. Data therefore waits in
-//!   the connection, not on a path, and all data assigned to a subflow has been sent.
+//! * A piece of at most one segment is assigned to a subflow only when it can leave immediately. Data therefore waits
+//!   in the connection, not on a path, and all data assigned to a subflow has been sent.
 //! * `mapping` records, per subflow, which data corresponds to the subflow's sequence numbers, until the subflow
 //!   acknowledges them. Every packet, retransmissions included, carries its mapping ([`MptcpOption::Mapping`]).
 //!   The option takes 20 bytes, so the default segment of a subflow has 1428 bytes.
@@ -45,7 +45,8 @@
 //!    leave after all data has arrived.
 //! 3. There is no data-level retransmission timer: a subflow delivers its data unless its path is declared dead.
 //! 4. Penalisation caps the assigned data; Linux halves the subflow's congestion window. Here the scheme owns the
-//!    window, and some schemes have no window to halve. A path is not penalised if its data arrives before a copy would.
+//!    window, and some schemes have no window to halve. A path is not penalised if its data arrives before a copy
+//!    would.
 //! 5. Unlike Linux's, opportunistic retransmission covers more than the first segment of the window and starts
 //!    before the window is full. If it started only then, the copy would be the last packet in the fast path's queue.
 //!    That queue would empty until the acknowledgement, and then a whole window would leave at once into a queue too

@@ -87,7 +87,8 @@ macro_rules! tcp_options {
                 kernel: set
             }
             /// The receiver's buffer follows the amount that the application reads per round trip, from 80 KiB up to
-            /// `receive_window` (true). Linux `tcp_rcv_space_adjust`; if false, the buffer has its full size from the start.
+            /// `receive_window` (true). Linux `tcp_rcv_space_adjust`; if false, the buffer has its full size from the
+            /// start.
             receive_autotuning: bool {
                 linux: true, "tcp_rcv_space_adjust, tcp_rcvbuf_grow";
                 rfc: false, "no RFC has it";
@@ -156,8 +157,8 @@ macro_rules! tcp_options {
                 needs: sack, "RACK needs selective acknowledgements";
                 kernel: set
             }
-            /// RTT that RACK uses: that of the last or of the newest packet that an acknowledgement delivers (last). Linux
-            /// `tcp_rack_advance` and the sample of the acknowledgement.
+            /// RTT that RACK uses: that of the last or of the newest packet that an acknowledgement delivers (last).
+            /// Linux `tcp_rack_advance` and the sample of the acknowledgement.
             rack_rtt_last as "rack_rtt": RackRtt {
                 linux: LAST, "tcp_rack_advance";
                 rfc: NEWEST, "RFC 8985 section 6.2";
@@ -306,7 +307,8 @@ macro_rules! option_key {
     };
 }
 
-/// The value of an option on Linux: the stated value, or Linux's value, which is off if the option that it needs is off.
+/// The value of an option on Linux: the stated value, or Linux's value, which is off if the option that it needs is
+/// off.
 macro_rules! on_linux {
     (set $own:expr, $linux:expr $(, $on:expr)?) => {
         $own

@@ -1,5 +1,5 @@
-//! Interface to explicit-rate protocols: an agent at the sender requests rates and reads the replies, a responder at the
-//! receiver echoes or answers requests. TCP carries requests and replies without knowing the protocol.
+//! Interface to explicit-rate protocols: an agent at the sender requests rates and reads the replies, a responder at
+//! the receiver echoes or answers requests. TCP carries requests and replies without knowing the protocol.
 
 use std::fmt;
 
@@ -113,9 +113,9 @@ pub trait RateAgent: fmt::Debug {
     }
     /// Bytes of allocated memory.
     fn memory(&self) -> usize;
-    }
-    
-    /// Receiver side of an explicit-rate protocol.
+}
+
+/// Receiver side of an explicit-rate protocol.
 pub trait RateResponder: fmt::Debug {
     /// Reads the option of an arriving packet.
     fn on_option(&mut self, packet: &Packet);
@@ -125,6 +125,6 @@ pub trait RateResponder: fmt::Debug {
     fn on_message(&mut self, packet: &Packet) -> bool;
     /// Next control message to the sender and its path.
     fn poll_message(&mut self) -> Option<(ControlMessage, u8)>;
-    /// Bytes of memory held.
+    /// Bytes of allocated memory.
     fn memory(&self) -> usize;
 }

@@ -111,7 +111,7 @@ fn endless_app() -> impl Strategy<Value = String> {
 
 /// A scenario of files over one bottleneck with loss, delay and reordering, and enough time to complete.
 pub fn files() -> impl Strategy<Value = String> {
-    // Only loss that ends within the duration of a file.
+    // Loss processes that never drop all packets for the duration of a file.
     const SETTLED: &[&str] = &[
         "",
         "loss = \"1%\"",

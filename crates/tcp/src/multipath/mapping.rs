@@ -14,8 +14,8 @@ struct Run {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mappings {
     runs: VecDeque<Run>,
-    /// Number of runs whose data begins before the end of the previous run's data (data sent again). If it is zero, runs
-    /// are in data order too.
+    /// Number of runs whose data begins before the end of the previous run's data (data sent again). If it is zero,
+    /// runs are in data order too.
     descents: usize,
 }
 
@@ -47,7 +47,8 @@ impl Mappings {
         }
     }
 
-    /// Index of the first run that may contain data at or above `data`; found by binary search if runs are in data order.
+    /// Index of the first run that may contain data at or above `data`; found by binary search if runs are in data
+    /// order.
     fn skip_below(&self, data: u64) -> usize {
         if self.descents > 0 { 0 } else { self.runs.partition_point(|run| run.data + run.len <= data) }
     }

@@ -2,10 +2,10 @@
 //! section 4.2).
 //!
 //! The scheme owns the congestion window, and some schemes have no window to halve. The connection therefore caps the
-//! data that it assigns, as Linux reduces the window: it halves the cap at most once per round trip, then raises it until
-//! the scheme's window is the limit. The cap grows by a segment per round trip as in congestion avoidance, or by an
-//! eighth if that is more. A large cap thus recovers after six round trips; by single segments, this would take half as
-//! many round trips as the cap has segments.
+//! data that it assigns, as Linux reduces the window: it halves the cap at most once per round trip, then raises it
+//! until the scheme's window is the limit. The cap grows by a segment per round trip as in congestion avoidance, or by
+//! an eighth if that is more. A large cap thus recovers after six round trips; by single segments, this would take half
+//! as many round trips as the cap has segments.
 
 use narrows_cc::Nanos;
 
@@ -35,8 +35,8 @@ impl PenalisationCap {
         true
     }
 
-    /// Grows the cap after `acked` bytes were acknowledged and `inflight` bytes remain in flight. `window` is the scheme's
-    /// cwnd.
+    /// Grows the cap after `acked` bytes were acknowledged and `inflight` bytes remain in flight. `window` is the
+    /// scheme's cwnd.
     pub(super) fn grow(&mut self, acked: u64, inflight: u64, segment: u64, window: u64) {
         let Some(most) = self.most else { return };
         // An unused cap does not grow.

@@ -158,7 +158,8 @@ impl MultipathSender {
         }
     }
 
-    /// Stops the application: data that was already sent is still delivered.
+    /// Stops the application: data already written is still delivered. (Bulk data and files count as written when they
+    /// are sent.)
     pub fn stop<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) {
         self.app.on_time(now, Bytes::new(self.next));
         self.app.stop(Bytes::new(self.next));

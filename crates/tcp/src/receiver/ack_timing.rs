@@ -127,8 +127,8 @@ impl AckTiming {
         self.last_data_at = now;
     }
 
-    /// Handles new data. As in Linux `tcp_grow_window`, data that let the window grow is acknowledged immediately, even if
-    /// it is out of order.
+    /// Handles new data. As in Linux `tcp_grow_window`, data that let the window grow is acknowledged immediately, even
+    /// if it is out of order.
     #[inline]
     pub(super) fn on_window(&mut self, opened: bool) {
         if opened && self.quick_growth {
@@ -156,13 +156,14 @@ impl AckTiming {
         self.compressed_at != Nanos::MAX
     }
 
-    /// The receiver's retransmission timeout, computed from the RTT of the handshake (Linux: srtt + max(2 srtt, minimum)).
+    /// The receiver's retransmission timeout, computed from the RTT of the handshake (Linux: srtt + max(2 srtt,
+    /// minimum)).
     fn rto(&self) -> Nanos {
         if self.rtt == Nanos::MAX { Nanos::from_secs(1) } else { self.rtt + (self.rtt * 2).max(self.least_rto) }
     }
 
-    /// Handles data when out-of-order data is stored: `bytes` have become in-order, up to `next`. `urgent`: the data must
-    /// be acknowledged immediately. Returns whether to acknowledge now.
+    /// Handles data when out-of-order data is stored: `bytes` have become in-order, up to `next`. `urgent`: the data
+    /// must be acknowledged immediately. Returns whether to acknowledge now.
     pub(super) fn on_other(&mut self, now: Nanos, bytes: u64, next: u64, urgent: bool, holes: bool) -> bool {
         self.unacked += bytes;
         self.scheduled = true;
@@ -326,8 +327,8 @@ mod tests {
         assert!(timing.on_in_order(MS, 1, false));
     }
 
-    /// The first three acknowledgements of data after a hole are sent immediately, later ones after 5 % of the RTT, at most
-    /// 1 ms.
+    /// The first three acknowledgements of data after a hole are sent immediately, later ones after 5 % of the RTT, at
+    /// most 1 ms.
     #[test]
     fn sack_compression_begins_with_the_fourth() {
         let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });

@@ -1,7 +1,7 @@
 //! The window that a receiver offers: fixed, or tuned as in Linux.
 //!
-//! There are two rules in Linux 6.18. An arriving packet opens the window by two segments, up to the limit of the buffer
-//! (`tcp_grow_window`). The buffer follows the amount that the application reads within a round trip
+//! There are two rules in Linux 6.18. An arriving packet opens the window by two segments, up to the limit of the
+//! buffer (`tcp_grow_window`). The buffer follows the amount that the application reads within a round trip
 //! (`tcp_rcv_space_adjust`, dynamic right-sizing). Here, the size of a buffer is the payload that fits into it.
 
 use narrows_cc::Nanos;
@@ -189,8 +189,8 @@ mod tests {
         Window::new(&TcpConfig { receive_window: Bytes::new(largest), ..TcpConfig::default() })
     }
 
-    /// Feeds `segments` segments at `now`, all with the echo of a timestamp from `rtt` earlier; returns how many of them
-    /// opened the window.
+    /// Feeds `segments` segments at `now`, all with the echo of a timestamp from `rtt` earlier; returns how many of
+    /// them opened the window.
     fn feed(window: &mut Window, now: Nanos, rtt: Nanos, next: &mut u64, segments: u64) -> u64 {
         let mut packet = full();
         *packet.tcp_mut().ts_ecr = timestamp(now - rtt);
@@ -204,7 +204,8 @@ mod tests {
         opened
     }
 
-    /// Linux's window in a SYN-ACK to a peer with timestamps is 65 160 bytes; it reaches 81 920 bytes after six packets.
+    /// Linux's window in a SYN-ACK to a peer with timestamps is 65 160 bytes; it reaches 81 920 bytes after six
+    /// packets.
     #[test]
     fn first_window_is_linux_s() {
         let mut window = tuned(64 << 20);
@@ -224,8 +225,8 @@ mod tests {
         assert_eq!(window.offer(0), FIRST_BUFFER);
     }
 
-    /// In slow start the offered window stays larger than the sender's doubling window. At a steady rate it stays at least
-    /// twice the amount read per round trip, and packets no longer open it.
+    /// In slow start the offered window stays larger than the sender's doubling window. At a steady rate it stays at
+    /// least twice the amount read per round trip, and packets no longer open it.
     #[test]
     fn buffer_stays_ahead_of_slow_start() {
         let (mut window, mut next) = (tuned(64 << 20), 1);
@@ -243,8 +244,8 @@ mod tests {
         assert_eq!(feed(&mut window, MS * 800, MS * 40, &mut next, last), 0);
     }
 
-    /// By Linux's rule, if twice as much is read as before, the buffer becomes 6 times the amount read at an RTT of 40 ms,
-    /// and 2.5 times at 0.5 ms.
+    /// By Linux's rule, if twice as much is read as before, the buffer becomes 6 times the amount read at an RTT of 40
+    /// ms, and 2.5 times at 0.5 ms.
     #[test]
     fn buffer_follows_tcp_rcvbuf_grow() {
         for (rtt, factor) in [(MS * 40, 6.0), (MS / 2, 2.5)] {
@@ -260,8 +261,8 @@ mod tests {
         assert_eq!(window.buffer, 1 << 20, "the largest buffer");
     }
 
-    /// A lower sample replaces the round-trip time; a higher sample enters a moving average with weight 1/8. There is one
-    /// sample per echo.
+    /// A lower sample replaces the round-trip time; a higher sample enters a moving average with weight 1/8. There is
+    /// one sample per echo.
     #[test]
     fn rtt_is_smoothed_upwards() {
         let (mut window, mut next) = (tuned(64 << 20), 1);
@@ -273,7 +274,7 @@ mod tests {
         assert_eq!(window.rtt8, 8 * 20_000);
     }
 
-    /// Without timestamps the round trip is the time that a whole window takes to arrive.
+    /// Without timestamps the RTT is the time that a whole window takes to arrive.
     #[test]
     fn rtt_without_timestamps_is_that_of_a_window() {
         let mut window = Window::new(&TcpConfig { timestamps: false, ..TcpConfig::default() });
