@@ -4,8 +4,8 @@
 //! The scheme owns the congestion window, and some schemes have no window to halve. The connection therefore caps the
 //! data that it assigns, as Linux reduces the window: it halves the cap at most once per round trip, then raises it
 //! until the scheme's window is the limit. The cap grows by a segment per round trip as in congestion avoidance, or by
-//! an eighth if that is more. A large cap thus recovers after six round trips; by single segments, this would take half
-//! as many round trips as the cap has segments.
+//! an eighth if that is more. A large cap thus recovers after six round trips; growth by single segments would take a
+//! round trip per segment.
 
 use narrows_cc::Nanos;
 
