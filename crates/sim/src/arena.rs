@@ -1,4 +1,4 @@
-//! Storage for the bytes of packets. The simulated packet has no space for them; it carries their slot number.
+//! Storage for the bytes of packets. A simulated packet has no space for these bytes and carries their slot number.
 
 use narrows_dccp::Header;
 use narrows_packet::{Kind, Packet};

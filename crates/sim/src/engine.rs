@@ -180,7 +180,7 @@ impl<O: Observer> Engine<O> {
         }
     }
 
-    /// Prefetches the endpoints of the next packets of a delay line; see [`narrows_units::prefetch`].
+    /// Prefetches the endpoints of the packets that leave a delay line next; see [`narrows_units::prefetch`].
     #[inline]
     fn prefetch(&self, hop: SourceId) {
         let line = &self.hops[hop as usize].line;

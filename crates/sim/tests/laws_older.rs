@@ -168,7 +168,7 @@ fn reno_utilisation(buffer: f64) -> f64 {
     path.utilisation()
 }
 
-/// On the same path Compound's delay window closes the gap in about 27 round trips; Reno needs 375. From then on `win`
+/// On the same path Compound's delay window fills the pipe in about 27 round trips; Reno needs 375. From then on `win`
 /// oscillates around the pipe until Reno's window alone overflows the buffer. `win` grows by g = win^(3/4) / 8 per
 /// round trip until Compound measures gamma = 30 packets in the queue. The measurement is two to three round trips old
 /// (a round reports the previous round, and its minimum RTT the end of the round before that). Then the delay window

@@ -54,7 +54,7 @@ fn bbr_estimate_survives_paced_application_at_a_tenth() {
         let expected = LINK * SEGMENT as f64 / PACKET as f64;
         let (state, before) = model(&pipe.sender);
         assert!((before / expected - 1.0).abs() <= 0.01, "{name} in {state}: {before} of {expected} Mbit/s");
-        // Ten segments every 11.6 ms: 10 Mbit/s.
+        // The application writes ten segments every 11.6 ms, 10 Mbit/s.
         let gap = Rate::from_mbit_per_sec(LINK / 10.0).time_for(Bytes::new(10 * SEGMENT));
         for n in 0..4_000_000_000 / gap.as_nanos() {
             pipe.write(ms(1_400) + gap * n, 10 * SEGMENT);

@@ -26,7 +26,7 @@ pub(super) struct Writer {
     cork: bool,
     /// Whether the last write announced more data.
     more: bool,
-    /// Whether the last piece is released although it would be withheld.
+    /// Whether to release a last piece that would otherwise be withheld.
     push: bool,
     /// End of the last segment that was sent and not full.
     pub(super) small_end: u64,
