@@ -166,7 +166,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender that connects at `start`. Senders with the same settings may share them.
+    /// A sender that connects at `start`. Senders with the same settings may share one `Arc`.
     pub fn new(flow: u32, config: impl Into<Arc<TcpConfig>>, scheme: AnyScheme, app: App, start: Nanos) -> Self {
         let config = config.into();
         Self {
