@@ -1,6 +1,6 @@
 //! Cost of an event in the event loop, including the event queue, in cases where the queue matters: few flows, many
 //! flows with one round-trip time, and many flows with different round-trip times and delay lines. One measurement
-//! covers a million events, so milliseconds per measurement are nanoseconds per event.
+//! covers a million events, so its time in milliseconds is the time per event in nanoseconds.
 //!
 //!     cargo bench -p narrows-bench --bench queue
 

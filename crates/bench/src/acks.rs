@@ -1,7 +1,7 @@
-//! Cost of one acknowledgement to a scheme: two packets leave, an acknowledgement of both arrives, and the control is
-//! read after each event, as in a transport. Every thousandth acknowledgement reports a loss, which begins a recovery
-//! of one round trip. This file reads no clock. The criterion bench of `narrows-cc` includes it, so that both measure
-//! the same work.
+//! Cost of one acknowledgement in a scheme: two packets leave, an acknowledgement of both arrives, and the scheme's
+//! control is read after each event, as in a transport. Every thousandth acknowledgement reports a loss, which begins a
+//! recovery of one round trip. This file reads no clock. The criterion bench of `narrows-cc` includes this file, so
+//! that both measure the same work.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use narrows_cc::{
 pub const MSS: Bytes = Bytes::new(1448);
 /// Packets in flight.
 pub const WINDOW: usize = 100;
-/// Time between acknowledgements; a round trip takes half a window of them.
+/// Time between acknowledgements. A round trip has half as many acknowledgements as the window has packets.
 pub const GAP: Nanos = Nanos::from_micros(240);
 /// Acknowledgements of one connection.
 pub const ACKS: usize = 10_000;
@@ -44,7 +44,7 @@ struct Path {
     rounds: RoundCounter,
     flight: VecDeque<(u64, SentState)>,
     sent: u64,
-    /// Number of packets sent at the start of the current recovery.
+    /// Number of packets that were sent before the current recovery began; `None` outside recovery.
     recovering_until: Option<u64>,
     srtt: Nanos,
     min_rtt: Nanos,
@@ -159,7 +159,7 @@ pub fn events() -> Vec<Event> {
 }
 
 /// Reports all events to `connections` new instances of a scheme with default parameters. The returned sum
-/// only prevents elimination of the work.
+/// only prevents the compiler from removing the work.
 pub fn replay(entry: &Entry, connections: usize, events: &[Event]) -> u64 {
     let setup = Setup::new(MSS, Params::defaults(entry.info.params), Random::stream(1, "scheme", 0));
     let mut sum = 0_u64;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{median, unknown};
 
-/// A required feature and its counter.
+/// A feature that a case must exercise: name and counter.
 type Need = (&'static str, fn(&Counters) -> u64);
 
 /// A benchmark case.
@@ -30,7 +30,7 @@ const PACING: Need = ("pacing", |c| c.paced_waits);
 const RATE: Need = ("rate samples", |c| c.rate_samples);
 const RTT: Need = ("RTT samples", |c| c.rtt_samples);
 
-/// Cases by name: the scenario is the file of that name.
+/// Builds cases by name; the scenario is read from the file with this name.
 macro_rules! cases {
     ($($name:literal, $description:literal, $needs:expr;)+) => {
         &[$(Case {
@@ -61,7 +61,7 @@ pub fn find(name: &str) -> Result<&'static Case, String> {
 }
 
 impl Case {
-    /// The planned run.
+    /// Plans the run of the case.
     ///
     /// # Errors
     /// If the scenario is invalid.
@@ -71,7 +71,7 @@ impl Case {
         resolve(&planned[0].scenario, planned[0].seed, &NoFiles)
     }
 
-    /// Runs it `repeats` times; the row has the median wall time of the event loop alone.
+    /// Runs the case `repeats` times; the returned row has the median wall time of the event loop alone.
     ///
     /// # Errors
     /// If the scenario is invalid.

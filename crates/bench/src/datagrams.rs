@@ -1,4 +1,4 @@
-//! Cost of datagrams in wall time: the protocol in memory, between two sockets of this machine, and plain UDP
+//! Cost of datagrams in wall time: DCCP in memory, DCCP between two sockets of this machine, and plain UDP
 //! for comparison.
 //!
 //! The caller pins the threads to one core.
@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 
 use crate::pair::{DATAGRAM, Pair};
 
-/// Datagrams between clock readings.
+/// Number of datagrams between clock readings.
 const CHUNK: u64 = 10_000;
-/// Datagrams of warm-up, until windows and buffers have grown.
+/// Number of datagrams in the warm-up, during which windows and buffers grow.
 const WARM_UP: u64 = 100_000;
 /// Bytes of a DCCP Data packet with long sequence numbers and no options.
 const PACKET: usize = DATAGRAM as usize + 16;
@@ -45,7 +45,7 @@ impl Measured {
     }
 }
 
-/// Two connections in memory on one thread: send, receive and acknowledge. `None` if they stall.
+/// Measures two endpoints in memory on one thread that send, receive and acknowledge. `None` if they stall.
 pub fn memory(scheme: &'static Entry, duration: Duration) -> Option<Measured> {
     let mut pair = Pair::new(scheme);
     if !pair.run(WARM_UP) {
@@ -72,7 +72,7 @@ impl Caller for Quiet {
     fn ended(&self, _: &Report) {}
 }
 
-/// Two connections on sockets with a thread each, as in `narrows dccp`: from the handshake to the last datagram.
+/// Measures two endpoints on sockets with a thread each, as in `narrows dccp`, from the handshake to the last datagram.
 ///
 /// # Errors
 /// If the connection fails.
@@ -103,7 +103,7 @@ pub fn loopback(scheme: &'static Entry, duration: Duration) -> Result<Measured, 
     Ok(Measured { datagrams: report.datagrams, wall_s: report.bytes as f64 * 8e-6 / report.throughput_mbit_s })
 }
 
-/// Plain UDP with packets of the same size, sent and received by one thread: in batches through the same
+/// Measures plain UDP with packets of the same size, sent and received by one thread: in batches through the same
 /// system calls as DCCP, or one packet per call.
 ///
 /// # Errors

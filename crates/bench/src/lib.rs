@@ -1,5 +1,5 @@
 //! Benchmarks of `narrows bench`. [`cases`]: whole scenarios. [`schemes`]: cost of an acknowledgement
-//! ([`acks`]) to a scheme. [`ports`]: cost of a router algorithm to a link. [`datagrams`]: cost of a
+//! ([`acks`]) in a scheme. [`ports`]: additional cost of a router algorithm on a link. [`datagrams`]: cost of a
 //! datagram, in memory ([`pair`]) and on sockets.
 //!
 //! Rows are JSON for the command line.
@@ -14,7 +14,7 @@ pub mod pair;
 pub mod ports;
 pub mod schemes;
 
-/// The error about a name that is not among those of its kind.
+/// The error message for an unknown name; lists the known names.
 fn unknown(kind: &str, name: &str, known: impl IntoIterator<Item = &'static str>) -> String {
     let known: Vec<_> = known.into_iter().collect();
     format!("there is no {kind} `{name}`; accepted: {}", known.join(", "))

@@ -7,9 +7,9 @@ use narrows_cc::schemes::{ALL, Entry};
 use narrows_cc::{Bytes, Nanos, Params, Random, Rate};
 use narrows_dccp::{Ccid, Config, Connection, Event, Role};
 
-/// Payload of a datagram: below 1500 bytes with DCCP, UDP and IP headers.
+/// Payload of a datagram; with DCCP, UDP and IP headers a packet is below 1500 bytes.
 pub const DATAGRAM: u16 = 1_400;
-/// Maximum packet: the payload, and the longest header with options.
+/// Maximum size of a packet: the payload, and the longest header with options.
 const PACKET: usize = DATAGRAM as usize + 1_020;
 /// Bottleneck rate towards the server.
 const RATE: Rate = Rate::from_bytes_per_sec(125_000_000);
@@ -17,7 +17,7 @@ const RATE: Rate = Rate::from_bytes_per_sec(125_000_000);
 const DELAY: Nanos = Nanos::from_micros(500);
 /// Maximum queueing delay at the bottleneck: one bandwidth-delay product.
 const LONGEST_WAIT: Nanos = Nanos::from_millis(1);
-/// IP and UDP header bytes.
+/// Bytes of the IP and UDP headers.
 const BELOW: u64 = 28;
 
 /// The schemes with a dedicated CCID.
@@ -32,11 +32,11 @@ struct Flying {
     ecn: u8,
 }
 
-/// A backlogged client, and a server.
+/// Two DCCP endpoints: a backlogged client and a server.
 #[derive(Debug)]
 pub struct Pair {
     ends: [Connection; 2],
-    /// Packets in flight to each end.
+    /// Packets in flight to each endpoint.
     flying: [VecDeque<Flying>; 2],
     spare: Vec<Vec<u8>>,
     payload: Vec<u8>,
@@ -48,7 +48,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    /// Two ends with this scheme and its defaults, before the handshake.
+    /// Creates two endpoints with this scheme and its default parameters, before the handshake.
     pub fn new(scheme: &'static Entry) -> Self {
         let end = |role, stream| {
             let params = Params::defaults(scheme.info.params);
@@ -69,7 +69,7 @@ impl Pair {
         pair
     }
 
-    /// Runs until the server has received `datagrams` more datagrams; returns whether it did.
+    /// Runs until the server has received `datagrams` more datagrams; returns `false` if the endpoints stall before.
     pub fn run(&mut self, datagrams: u64) -> bool {
         let target = self.received + datagrams;
         while self.received < target {
@@ -119,7 +119,7 @@ impl Pair {
         true
     }
 
-    /// Sends everything that an end has to transmit, and reads its events.
+    /// Sends all packets that an endpoint may transmit now, and reads its events.
     fn take(&mut self, end: usize) {
         let Self { ends, flying, spare, payload, now, .. } = self;
         let connection = &mut ends[end];
@@ -127,7 +127,7 @@ impl Pair {
             while end == 0 && connection.state().is_open() && connection.can_push() {
                 let _ = connection.push(*now, payload);
             }
-            // Room for any packet: buffers are reused in arbitrary order.
+            // The capacity suffices for any packet, because buffers are reused in arbitrary order.
             let mut bytes = spare.pop().unwrap_or_else(|| Vec::with_capacity(PACKET));
             bytes.clear();
             let Some(sent) = connection.poll_transmit(*now, &mut bytes) else {

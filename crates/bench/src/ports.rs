@@ -1,6 +1,7 @@
-//! Cost of a router algorithm to its link. Real endpoints open the flows with the scheme of that algorithm. Then their
-//! data packets cross the link in turn, evenly spaced at nine tenths of its rate, and an ACK of every second packet
-//! returns. Wakes are measured separately. The caller of [`Lane`] supplies the clock.
+//! Additional cost of a router algorithm on a link. Real endpoints open flows with the scheme of the algorithm. Then
+//! data packets of all flows cross the link in turn, evenly spaced at nine tenths of the link's rate, and an ACK of
+//! every second packet returns. Wakes (timers of the algorithm) are measured separately. The caller of [`Lane`]
+//! supplies the clock.
 
 use std::time::Instant;
 
@@ -25,11 +26,11 @@ const RATE: Rate = Rate::from_bytes_per_sec(1_250_000_000);
 const RTT: Nanos = Nanos::from_millis(10);
 /// Interval between data packets: nine tenths of the rate.
 const GAP: Nanos = Nanos::from_nanos(1_333);
-/// Number of packet intervals left empty before a wake, so that the link drains.
+/// Number of packet intervals without packets before a wake, so that the link drains.
 const CLEAR: u64 = 4;
-/// Flows opened in the same round-trip time.
+/// Number of flows that open in the same round-trip time.
 const CHUNK: usize = 5_000;
-/// Round-trip times within which a flow sends data or fails to open.
+/// Number of round-trip times within which a flow must send data; otherwise it has failed to open.
 const ROUNDS: u32 = 6;
 /// Maximum packets between clock readings.
 const BLOCK: usize = 4_096;
@@ -37,11 +38,11 @@ const BLOCK: usize = 4_096;
 /// Measurements of one round, with times in units of the clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Round {
-    /// Data packets across the link.
+    /// Number of data packets that crossed the link.
     pub packets: u64,
     /// Total time of the packets, from arrival to departure.
     pub packets_took: f64,
-    /// Wakes of the router algorithm.
+    /// Number of wakes of the router algorithm.
     pub wakes: u64,
     /// Total time of the wakes.
     pub wakes_took: f64,
@@ -53,15 +54,16 @@ pub struct Lane {
     link: Link,
     /// A data packet of each flow.
     data: Vec<Packet>,
-    /// Number of flows that opened without help.
+    /// Number of flows whose sender sent data itself.
     opened: usize,
     now: Nanos,
-    /// Packets stored in the link.
+    /// Number of packets stored in the link.
     kept: u64,
     turn: usize,
 }
 
-/// The scheme of a router algorithm; without one, the first registered scheme without a rate protocol.
+/// The scheme of a router algorithm; for a link without an algorithm, the first registered scheme without a rate
+/// protocol.
 fn scheme_of(router: Option<&RouterEntry>) -> &'static schemes::Entry {
     let matches = |entry: &&schemes::Entry| {
         let explicit = entry.rate_protocol.and_then(Explicit::named);
@@ -76,7 +78,7 @@ fn setup(entry: &schemes::Entry) -> Setup {
     Setup::new(mss, Params::defaults(entry.info.params), Random::stream(1, "scheme", 0)).with_window(tcp.initial_window)
 }
 
-/// A 5-tuple for each flow: different hosts for every thousand flows, a different port for each.
+/// The 5-tuple of a flow: each thousand flows share a pair of hosts and differ in the source port.
 fn tuple(flow: u32) -> FiveTuple {
     let host = flow / 1_000;
     FiveTuple {
@@ -88,7 +90,7 @@ fn tuple(flow: u32) -> FiveTuple {
     }
 }
 
-/// The packet of a message to a sender.
+/// The packet that carries a message of the router algorithm to a sender; `None` for other messages.
 fn to_sender(out: &Outgoing) -> Option<Packet> {
     let Outgoing::ToSender { flow, path, message } = out else { return None };
     let mut packet = Packet::control(*flow, Flags::REVERSE, message.as_bytes());
@@ -97,12 +99,12 @@ fn to_sender(out: &Outgoing) -> Option<Packet> {
 }
 
 impl Lane {
-    /// A link with this router algorithm, or none, and `flows` open flows.
+    /// Creates a link with this router algorithm (or without one) and opens `flows` flows.
     pub fn new(router: Option<&'static RouterEntry>, flows: usize) -> Self {
         let config = LinkConfig::drop_tail(RATE, Limit::Packets(1 << 20));
         let configured = router.map(|entry| {
             let mut params = Params::defaults(entry.info.params);
-            // Make room for all flows in the table, if there is one.
+            // If the algorithm has a table of flows, make the table large enough for all flows.
             if let Some(room) = entry.info.params.iter().find(|param| param.name == "flows") {
                 let value = room.default.max(flows as f64).min(room.max);
                 params.set(room.name, value).expect("a value in range");
@@ -125,7 +127,7 @@ impl Lane {
         self.opened
     }
 
-    /// Bytes of memory held by the router algorithm.
+    /// Bytes of memory that the router algorithm has allocated.
     pub fn memory(&self) -> usize {
         self.link.router().map_or(0, AnyRouter::memory)
     }
@@ -176,7 +178,7 @@ impl Lane {
             self.pass(start.saturating_add(RTT).max(self.now));
             for packet in back {
                 self.now += Nanos::from_nanos(1);
-                // Packets of earlier flows are data only.
+                // Earlier flows send only data; their senders no longer exist.
                 if let Some(of) = packet.flow.checked_sub(first) {
                     ends[of as usize].0.on_packet(self.now, &packet);
                 }
@@ -193,7 +195,7 @@ impl Lane {
         }
     }
 
-    /// Advances time; an idle link only wakes its router algorithm.
+    /// Advances time to `until` and runs the wakes of the router algorithm; the link has no packets.
     fn pass(&mut self, until: Nanos) {
         while self.link.next_service() <= until {
             let at = self.link.next_service();
@@ -202,7 +204,8 @@ impl Lane {
         self.now = until;
     }
 
-    /// Offers a packet to the link. `arrived` collects its departures, `back` the messages of the router algorithm.
+    /// Offers a packet to the link. `arrived` collects packets that depart from the link, `back` messages of the router
+    /// algorithm.
     fn offer(&mut self, packet: &Packet, arrived: &mut impl Extend<Packet>, back: &mut impl Extend<Packet>) {
         while self.link.next_service() <= self.now {
             self.serve(arrived);
@@ -236,7 +239,8 @@ impl Lane {
         }
     }
 
-    /// Sends data packets of all flows in turn, up to `packets` or shortly before `until`; leaves the link empty.
+    /// Sends at most `packets` data packets, of all flows in turn, and stops shortly before `until`. At the end the
+    /// link is empty. Returns the number of packets sent.
     fn block(&mut self, packets: usize, until: Nanos) -> u64 {
         let (mut left, mut gone) = (Count::default(), Count::default());
         while left.0 < packets as u64 && self.now + GAP * CLEAR < until {
@@ -259,10 +263,10 @@ impl Lane {
         left.0
     }
 
-    /// Sends at least `packets` packets, and reads the clock around blocks of packets and around wakes.
+    /// Sends at least `packets` packets, and reads the clock before and after each block of packets and each wake.
     pub fn round(&mut self, packets: usize, clock: &dyn Fn() -> f64) -> Round {
         let mut round = Round::default();
-        // Subtract the time of the clock readings themselves.
+        // Duration of a clock reading, which is subtracted from all times.
         let reading = (0..16).map(|_| -(clock() - clock())).fold(f64::INFINITY, f64::min);
         while (round.packets as usize) < packets {
             let due = self.link.next_service();
@@ -273,7 +277,7 @@ impl Lane {
                 round.packets += sent;
                 round.packets_took += took.max(0.0);
             }
-            // The link is empty, so any service due now is a wake, unless the algorithm has postponed it.
+            // The link is empty, so a service that is still due is a wake, unless the algorithm has postponed it.
             let next = self.link.next_service();
             if due < Nanos::MAX && next <= due {
                 let started = clock();
@@ -300,11 +304,12 @@ impl Extend<Packet> for Count {
 
 /// Numbers of flows.
 const LANES: [usize; 3] = [1, 1_000, 100_000];
-/// Packets per turn of a router algorithm: about a millisecond.
+/// Number of packets per turn of a router algorithm; a turn takes about a millisecond.
 const LANE_PACKETS: usize = 20_000;
 
-/// A row per router algorithm (all, or those named) and number of flows: medians over `repeats` rounds, where in each
-/// round every algorithm and a link without one take a turn, and the median ratio to that link.
+/// Returns a row per router algorithm (all, or those in `names`) and number of flows. In each of `repeats` rounds,
+/// every algorithm and a link without an algorithm take a turn. A row has medians over the rounds, and the median
+/// ratio to the link without an algorithm.
 ///
 /// # Errors
 /// If a name is unknown.

@@ -1,4 +1,4 @@
-//! Cost of an acknowledgement to each scheme, measured in turns.
+//! Cost of an acknowledgement in each scheme; the schemes are measured in turns.
 
 use std::collections::BTreeSet;
 use std::hint::black_box;
@@ -9,16 +9,17 @@ use serde_json::{Value, json};
 
 use crate::{acks, median, unknown};
 
-/// One turn of a scheme, in nanoseconds per acknowledgement. A turn is one connection, about a millisecond: short
-/// compared with the time slices of a busy machine, so that few turns are interrupted and medians are stable.
+/// Measures one turn of a scheme, in nanoseconds per acknowledgement. A turn is one connection and takes about a
+/// millisecond. This is short compared with the time slices of a busy machine, so few turns are interrupted and medians
+/// are stable.
 fn turn_of(entry: &Entry, events: &[acks::Event]) -> f64 {
     let started = Instant::now();
     black_box(acks::replay(entry, 1, black_box(events)));
     started.elapsed().as_secs_f64() * 1e9 / acks::ACKS as f64
 }
 
-/// A row per scheme (all, or those named): medians over `repeats` rounds, in which every scheme takes a turn, and the
-/// median ratio to the first registered scheme, which always runs.
+/// Returns a row per scheme (all, or those in `names`): medians over `repeats` rounds, in which every scheme takes a
+/// turn, and the median ratio to the first registered scheme, which always runs.
 ///
 /// # Errors
 /// If a name is unknown.

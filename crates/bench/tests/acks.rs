@@ -12,9 +12,9 @@ fn bench_acks_have_full_window_and_stated_losses() {
     let losses = ACKS / LOSS_EVERY;
     assert_eq!(count(|event| matches!(event, Event::Lost(_))), losses);
     assert_eq!(count(|event| matches!(event, Event::Entered(_))), losses);
-    // The last recovery outlives the sequence: its round trip needs packets that are never sent.
+    // The last recovery does not end within the sequence: its end needs packets that are never sent.
     assert_eq!(count(|event| matches!(event, Event::Left(_))), losses - 1);
-    // Two packets per ACK, one more per loss but the last, and the first window.
+    // Packets sent: the first window, two per ACK except the last, and one per loss except the last.
     assert_eq!(count(|event| matches!(event, Event::Sent(_))), WINDOW + 2 * (ACKS - 1) + losses - 1);
     let acks = events.iter().filter_map(|event| if let Event::Ack(ack) = event { Some(ack) } else { None });
     for ack in acks.skip(WINDOW) {
@@ -26,7 +26,7 @@ fn bench_acks_have_full_window_and_stated_losses() {
     }
 }
 
-/// Every scheme processes the sequence with the same result each time.
+/// Every scheme processes the sequence repeatedly with the same result.
 #[test]
 fn bench_acks_every_scheme_repeats_its_result() {
     let events = events();

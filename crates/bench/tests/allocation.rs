@@ -41,17 +41,17 @@ fn count(work: impl FnOnce()) -> u64 {
     COUNT.load(Ordering::Relaxed) - before
 }
 
-/// Datagrams until windows, queues and histories have grown, and measured datagrams.
+/// Number of datagrams until windows, queues and histories have grown; `MEASURED` datagrams follow.
 const SETTLE: u64 = 300_000;
 const MEASURED: u64 = 300_000;
-/// Allocations for rings that may still double.
+/// Accepted allocations, for ring buffers that may still double.
 const DOUBLINGS: u64 = 4;
 
 /// A connection allocates nothing per packet once its buffers have grown.
 #[test]
 fn connection_steady_state_allocates_nothing() {
     assert_eq!(count(|| drop(std::hint::black_box(vec![0_u8; 1]))), 1, "the counter does not count");
-    // Includes a TCP scheme.
+    // Also test a TCP scheme.
     for entry in pair::schemes().chain(find("cubic")) {
         let name = entry.info.name;
         let mut pair = Pair::new(entry);

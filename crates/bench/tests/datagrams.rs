@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use narrows_bench::{datagrams, pair};
 
-/// Every case moves datagrams: in memory, over loopback and plain UDP.
+/// Every case transfers datagrams: in memory, over loopback and plain UDP.
 #[test]
 fn bench_datagrams_every_case_moves_datagrams() {
     let short = Duration::from_millis(20);

@@ -2,7 +2,7 @@
 
 use narrows_bench::ports::Lane;
 
-/// Every router opens flows, carries their packets and takes memory.
+/// With every router algorithm, flows open, their packets cross the link, and the algorithm allocates memory.
 #[test]
 fn bench_ports_every_router_opens_and_carries_flows() {
     let clock = std::cell::Cell::new(0.0);
@@ -20,7 +20,7 @@ fn bench_ports_every_router_opens_and_carries_flows() {
         assert!(lane.memory() > 0, "{name}");
         let round = lane.round(10_000, &tick);
         assert!(round.packets >= 10_000, "{name}: {round:?}");
-        // All time passes in clock readings, which the measurement subtracts.
+        // Time advances only with clock readings, which the measurement subtracts.
         assert_eq!((round.packets_took, round.wakes_took), (0.0, 0.0), "{name}");
     }
 }

@@ -1,11 +1,12 @@
 //! A full TCP connection made of a [`Sender`] and a [`Receiver`], one per direction.
 //!
-//! The sender believes that it opens the connection: its SYN is shown as a SYN-ACK if the peer has opened it, and the
-//! last packet of the handshake reaches it as the SYN-ACK that it waits for. Packets of the sender carry the
-//! acknowledgement of the receiver. Sequence numbers are those of the script: both directions begin at 0.
+//! The sender always acts as the active opener. If the peer has opened the connection, the sender's SYN appears as a
+//! SYN-ACK, and the last packet of the handshake is passed to the sender as the SYN-ACK that it waits for. Packets of
+//! the sender carry the acknowledgement of the receiver. Sequence numbers are those of the script: both directions
+//! begin at 0.
 //!
-//! It also adds the socket's part: Nagle's rule as in Linux (RFC 896, Minshall's variant), `TCP_CORK` and `MSG_MORE`,
-//! `MSG_EOR`, the FIN of `close`, resets of a connection that is gone.
+//! The connection also implements socket behaviour: Nagle's rule as in Linux (RFC 896, Minshall's variant), `TCP_CORK`
+//! and `MSG_MORE`, `MSG_EOR`, the FIN of `close`, and resets after the connection has ended.
 
 mod buffer;
 mod input;
@@ -33,7 +34,7 @@ use writer::Writer;
 /// Window field of a SYN (Linux: the initial window does not exceed 64 KiB).
 const SYN_WINDOW: u32 = 65_535;
 
-/// State of the handshake and of the end.
+/// State of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// SYN sent.
@@ -41,16 +42,16 @@ pub(crate) enum Stage {
     /// SYN received and SYN-ACK sent.
     SynReceived,
     Established,
-    /// Reset, or closed by both ends: every packet is answered with a reset.
+    /// Reset, or closed by both endpoints: every packet is answered with a reset.
     Gone,
 }
 
-/// Options that both ends agreed on.
+/// Options that both endpoints agreed on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Agreed {
     pub(crate) timestamps: bool,
     pub(crate) sack: bool,
-    /// Scale of the peer's window fields and of ours.
+    /// Window scale of the peer and of this endpoint.
     pub(crate) scales: Option<(u8, u8)>,
     /// Payload bytes of a full segment (`TCP_MAXSEG`, `tcpi_snd_mss`).
     pub(crate) segment: u16,
@@ -66,29 +67,29 @@ pub(crate) struct Connection {
     pub(crate) sender: Sender,
     receiver: Receiver,
     writer: Writer,
-    /// Next sequence number never sent.
+    /// Lowest sequence number that was never sent.
     sent_end: u64,
-    /// Times of the SYNs sent, for the sender that replaces the one of the handshake.
+    /// Times at which SYNs were sent, for the sender that replaces the sender of the handshake.
     syns: Vec<Nanos>,
     /// Packets sent and not yet compared with the script.
     pub(crate) sent: VecDeque<Sent>,
     /// Bytes received and not yet read.
     pub(crate) readable: u64,
-    /// The peer's FIN arrived, and everything before it.
+    /// The peer's FIN and all data before it have arrived.
     pub(crate) peer_finished: bool,
-    /// When data arrived last.
+    /// Time of the last data arrival.
     pub(crate) data_at: Nanos,
     /// The application shut the socket for reading.
     pub(crate) shut_for_reading: bool,
-    /// The application closed the socket and reads no more data.
+    /// The application closed the socket and will not read any more data.
     closed: bool,
-    /// Sequence number of the peer's FIN, once it was seen.
+    /// Sequence number of the peer's FIN, once a packet with FIN has arrived.
     fin_at: Option<u64>,
-    /// The peer's FIN arrived before this end finished.
+    /// The peer's FIN arrived before this endpoint sent its FIN.
     peer_closed_first: bool,
-    /// The last timestamp of the peer.
+    /// Last timestamp value received from the peer.
     peer_timestamp: u32,
-    /// The next acknowledgement of the sender belongs to the handshake and is not on the wire.
+    /// The next bare acknowledgement of the sender belongs to the handshake and is not put on the wire.
     hide_ack: bool,
     stamps: Stamps,
     chronograph: Chronograph,
@@ -99,13 +100,13 @@ pub(crate) struct Connection {
     right_edge: u64,
     /// The largest window that the peer offered.
     largest_window: u64,
-    /// The send buffer; unlimited if `None`.
+    /// The send buffer; `None` if unlimited.
     buffer: Option<SendBuffer>,
     /// The write in progress.
     writing: Option<Writing>,
 }
 
-/// A write that the send buffer has not taken completely, or whose call has not returned.
+/// A write of which the send buffer has not accepted all bytes, or whose call has not returned.
 #[derive(Clone, Copy, Debug)]
 struct Writing {
     bytes: u64,
@@ -115,7 +116,7 @@ struct Writing {
 }
 
 impl Connection {
-    /// Opens a connection: a SYN leaves.
+    /// Opens a connection: sends a SYN.
     pub(crate) fn connect(now: Nanos, setup: Setup) -> Self {
         let agreed = setup.agree(None);
         let mut own = Self::new(now, setup, agreed, false);
@@ -123,7 +124,7 @@ impl Connection {
         own
     }
 
-    /// Answers a SYN: a SYN-ACK leaves.
+    /// Answers a SYN: sends a SYN-ACK.
     pub(crate) fn accept(now: Nanos, setup: Setup, syn: &Segment) -> Self {
         let agreed = setup.agree(Some(syn));
         let mut own = Self::new(now, setup, agreed, true);
@@ -198,17 +199,17 @@ impl Connection {
         self.flush(now);
     }
 
-    /// Writes `bytes`, as far as the send buffer takes them. `more`: the caller announces more data (`MSG_MORE`);
-    /// `record`: no later data joins the last segment (`MSG_EOR`). [`Connection::end_write`] ends the call.
+    /// Writes `bytes`, as far as the send buffer accepts them. `more`: the caller announces more data (`MSG_MORE`).
+    /// `record`: later data is not added to the last segment (`MSG_EOR`). [`Connection::end_write`] ends the call.
     pub(crate) fn write(&mut self, now: Nanos, bytes: u64, more: bool, record: bool) {
-        // Linux judges whether the application limits the sender before it takes new data (`tcp_sendmsg_locked`).
+        // Linux checks whether the sender is application-limited before it accepts new data (`tcp_sendmsg_locked`).
         self.sender.on_timer(now);
         self.writing = Some(Writing { bytes, left: bytes, more, record });
         self.flush(now);
     }
 
-    /// Ends the write in progress if the buffer has taken all of it or without `wait`; returns the bytes taken, or
-    /// `None` if the call blocks.
+    /// Ends the write in progress if the buffer has accepted all of its data or if `wait` is false. Returns the number
+    /// of bytes accepted, or `None` if the call blocks.
     pub(crate) fn end_write(&mut self, wait: bool) -> Option<u64> {
         let blocks = |own: &mut Writing| !wait || own.left == 0 || self.stage == Stage::Gone;
         let own = self.writing.take_if(blocks)?;
@@ -238,7 +239,7 @@ impl Connection {
         self.stamps.begin(self.sender.acknowledged(), flags);
     }
 
-    /// The oldest transmit timestamp not read yet.
+    /// Takes the oldest transmit timestamp that was not read yet.
     pub(crate) fn take_stamp(&mut self) -> Option<Stamp> {
         self.stamps.queue.pop_front()
     }
@@ -248,13 +249,13 @@ impl Connection {
         self.patience.limit = limit;
     }
 
-    /// Sets whether the device's queue drops every packet from now on.
+    /// Sets whether the queue of the device drops every packet from now on.
     pub(crate) fn set_congested(&mut self, congested: bool) {
         self.setup.settings.drops = congested;
         self.sender.set_local_congestion(congested);
     }
 
-    /// The queue of the device drops the packets that have left the connection.
+    /// Drops the packets that have left the connection, as a full queue of the device does.
     pub(crate) fn drop_sent(&mut self, now: Nanos) {
         if !self.sent.is_empty() {
             self.sent.clear();
@@ -273,18 +274,18 @@ impl Connection {
         self.flush(now);
     }
 
-    /// Ends the data to the peer (`shutdown`, `close`): a FIN follows the data.
+    /// Ends the data stream to the peer (`shutdown`, `close`): a FIN follows the data.
     pub(crate) fn finish(&mut self, now: Nanos) {
         self.writer.finished = true;
         self.flush(now);
     }
 
-    /// Whether the application has ended the data to the peer.
+    /// Whether the application has ended the data stream to the peer.
     pub(crate) fn is_finished(&self) -> bool {
         self.writer.finished
     }
 
-    /// Closes the socket. Unread data makes it a reset (RFC 2525 section 2.17).
+    /// Closes the socket. If unread data remains, a reset is sent (RFC 2525 section 2.17).
     pub(crate) fn close(&mut self, now: Nanos) {
         self.closed = true;
         match self.stage {
@@ -310,7 +311,7 @@ impl Connection {
         self.receiver.stats().bytes_in_order + 1
     }
 
-    /// A packet of the peer as the receiver sees it.
+    /// Converts a segment of the peer to the packet that the receiver processes.
     fn forward(&self, now: Nanos, segment: &Segment) -> Packet {
         let mut packet = Packet::new(0);
         packet.payload = segment.len as u16;
@@ -336,15 +337,15 @@ impl Connection {
         packet
     }
 
-    /// A packet of the peer as the sender sees it. Without timestamps the echo is the time of arrival, which
-    /// proves nothing about the packet that was acknowledged.
+    /// Converts a segment of the peer to the packet that the sender processes. Without timestamps the echo is the time
+    /// of arrival, which identifies no transmission.
     fn reverse(&self, now: Nanos, segment: &Segment, syn: bool) -> Packet {
         let mut packet = Packet::new(0);
         packet.flags = Flags::ACK.with(Flags::REVERSE);
         if syn {
             packet.flags = packet.flags.with(Flags::SYN);
         }
-        // A SYN-ACK agrees to ECN with its echo flag; so does a passive end that was asked.
+        // A SYN-ACK agrees to ECN with its ECE flag. For a passive opener, the peer's SYN has already requested ECN.
         let echo = if syn { self.setup.ecn } else { segment.flags.ece };
         if echo {
             packet.flags = packet.flags.with(Flags::ECE);
@@ -364,13 +365,14 @@ impl Connection {
         packet
     }
 
-    /// An acknowledgement with the receiver's state: number, window, echo and blocks.
+    /// Builds an acknowledgement with the receiver's current state: acknowledgement number, window, timestamp echo and
+    /// SACK blocks.
     fn bare(&mut self, now: Nanos, seq: u64) -> Segment {
         self.receiver.acknowledge_now();
         let mut last = None;
         while let Some(packet) = self.receiver.poll_transmit(now) {
             if let Some(earlier) = last.replace(packet) {
-                // An earlier acknowledgement was pending, such as the old state of precise marks.
+                // An earlier acknowledgement was pending, such as one that reports the previous CE state.
                 let segment = self.acknowledgement(&earlier);
                 self.emit(now, segment);
             }
@@ -389,7 +391,7 @@ impl Connection {
         Segment { seq, ..self.acknowledgement(&packet) }
     }
 
-    /// An acknowledgement of the receiver as it is on the wire.
+    /// Converts an acknowledgement of the receiver to the segment on the wire.
     fn acknowledgement(&self, packet: &Packet) -> Segment {
         let tcp = packet.tcp();
         let scale = self.agreed.scales.map_or(0, |(_, own)| own);

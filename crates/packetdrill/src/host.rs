@@ -1,6 +1,7 @@
 //! The host under test: descriptors, the listener, and the connection that packets belong to.
 //!
-//! A script has one connection at a time; a new one replaces it when the peer opens it.
+//! A script has one connection at a time. When the peer opens a new connection after the previous one has ended, the
+//! new one replaces it.
 
 mod calls;
 mod info;
@@ -17,7 +18,7 @@ use crate::shell::Settings;
 use crate::stack::{Outcome, Sent, Stack, Waited};
 pub(crate) use calls::unsupported;
 
-/// Socket options set before the connection.
+/// Socket options of a descriptor, applied when its connection opens.
 #[derive(Clone, Debug, Default)]
 struct SocketOptions {
     nodelay: bool,
@@ -25,11 +26,11 @@ struct SocketOptions {
     max_segment: Option<u16>,
     congestion: Option<String>,
     nonblocking: bool,
-    /// Size of the send buffer, if it was set.
+    /// Size of the send buffer, if the option was set.
     send_buffer: Option<u64>,
 }
 
-/// A descriptor.
+/// A file descriptor.
 #[derive(Clone, Debug, Default)]
 struct Descriptor {
     options: SocketOptions,
@@ -55,7 +56,7 @@ pub(crate) struct Host {
     pub(crate) mtu: u16,
     descriptors: BTreeMap<i64, Descriptor>,
     pub(crate) connection: Option<Connection>,
-    /// The connection waits for `accept`.
+    /// Whether the connection waits for `accept`.
     waiting: bool,
     /// Packets sent and not yet compared with the script.
     pub(crate) sent: VecDeque<Sent>,
@@ -76,7 +77,7 @@ impl Host {
         }
     }
 
-    /// Takes over the packets that the connection sent, unless the queue of the device drops them.
+    /// Collects the packets that the connection sent, unless the queue of the device drops them.
     fn collect(&mut self, now: Nanos) {
         let Some(connection) = &mut self.connection else { return };
         if self.settings.drops {
@@ -85,7 +86,7 @@ impl Host {
         self.sent.append(&mut connection.sent);
     }
 
-    /// Initial state of a connection with these socket options.
+    /// Settings of a new connection with these socket options.
     fn setup(&self, line: usize, options: &SocketOptions) -> Result<Setup, Problem> {
         let name = options.congestion.as_deref().or(self.settings.congestion.as_deref());
         let scheme = name.map_or_else(default_scheme, scheme_of).ok_or_else(|| {

@@ -7,9 +7,9 @@ use crate::script::Problem;
 pub(crate) enum Token {
     /// A whole number, decimal or hexadecimal.
     Int(i64),
-    /// A decimal number: times.
+    /// A decimal number, used for times.
     Float(f64),
-    /// A word: flags, calls, constants.
+    /// A word, used for flags, calls and constants.
     Word(String),
     /// Text between double quotes.
     Text(String),
@@ -25,13 +25,13 @@ pub(crate) enum Token {
     Sign(char),
 }
 
-/// A token and its place.
+/// A token and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) token: Token,
-    /// Line of its first character, from 1.
+    /// Line of the token's first character, from 1.
     pub(crate) line: usize,
-    /// Whether white space precedes it.
+    /// Whether white space precedes the token.
     pub(crate) spaced: bool,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Lexer<'a> {
         taken
     }
 
-    /// Removes a piece that begins with `open` and ends with `close`; returns the text between.
+    /// Removes text that begins with `open` and ends with `close`; returns the text between them.
     fn between(&mut self, open: &str, close: &str, what: &str) -> Result<&'a str, Problem> {
         let line = self.line;
         let inner = &self.rest[open.len()..];
@@ -60,7 +60,7 @@ impl<'a> Lexer<'a> {
         Ok(&taken[open.len()..open.len() + end])
     }
 
-    /// Removes white space and comments; returns whether there was any.
+    /// Removes white space and comments; returns whether it removed anything.
     fn skip_blank(&mut self) -> Result<bool, Problem> {
         let before = self.rest.len();
         loop {
@@ -116,7 +116,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// A number, if one begins here. Digits that continue as a word are a word.
+    /// Reads a number, if one begins here. Digits followed by letters are a word, not a number.
     fn number(&mut self) -> Result<Option<Token>, Problem> {
         let rest = self.rest;
         let line = self.line;
@@ -150,7 +150,7 @@ fn is_word(c: char) -> bool {
 /// The tokens of a script.
 ///
 /// # Errors
-/// A comment, text, command or code block without its end; a number out of range.
+/// A comment, string, command or code block that does not end; a number out of range.
 pub(crate) fn tokens(text: &str) -> Result<Vec<Placed>, Problem> {
     let mut lexer = Lexer { rest: text, line: 1 };
     let mut all = Vec::new();
@@ -187,7 +187,7 @@ mod tests {
         assert_eq!(kinds("1:1001(1000)"), [Int(1), Sign(':'), Int(1001), Sign('('), Int(1000), Sign(')')]);
     }
 
-    /// Comments vanish, and lines are counted through texts of several lines.
+    /// Comments are skipped, and lines within multi-line tokens are counted.
     #[test]
     fn lexer_skips_comments_and_counts_lines() {
         let all = tokens("// one\n/* two\n three */ `a\nb` -1 0x10\n%{ x }%").unwrap();
@@ -203,7 +203,7 @@ mod tests {
         );
     }
 
-    /// A text without its end names the line where it begins.
+    /// The error for a code block that does not end names the line where the block begins.
     #[test]
     fn lexer_open_code_block_names_its_line() {
         let problem = tokens("\n+0 %{ assert 1").unwrap_err();

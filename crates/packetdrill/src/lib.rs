@@ -2,21 +2,23 @@
 //! `narrows-tcp`, in virtual time and without I/O.
 //!
 //! A script states arriving packets, system calls of the application, and which packets must leave when. `parse` reads
-//! it (`lexer`, `script`), `shell` keeps the settings of its commands, `python` evaluates its assertions, `connection`
-//! makes a TCP connection of a sender and a receiver, `host` has the sockets, and `runner` is the clock and compares.
-//! It runs a script on a [`stack::Stack`], which the host is; in `narrows-kernel` the kernel is another.
+//! the script (with `lexer` and `script`), `shell` stores the settings made by shell commands, `python` evaluates
+//! assertions, `connection` combines a sender and a receiver into a TCP connection, `host` has the sockets, and
+//! `runner` drives the clock and compares packets. A script runs on a [`stack::Stack`]: here on `host`, in
+//! `narrows-kernel` on the kernel.
 //!
 //! Rules of the comparison:
 //! 1. A packet must leave within the tolerance of its time: 4 ms, or an eighth of the time since the last
-//!    event. The clock of the endpoint is exact.
-//! 2. Packets that continue one another may match one longer packet of the script, as the parts of a TSO
-//!    packet, unless `--strict_segments` forbids it.
-//! 3. Every packet that leaves must be in the script, in this order. After the last line with a packet sent,
-//!    reactions to the packets and calls that follow are not compared; a packet that leaves for another reason
-//!    is a failure, unless the script states no packet with data at all.
-//! 4. PSH is not compared. Window fields and ECN fields are compared where the script states them.
-//! 5. `write` accepts the script's number of bytes, unless `SO_SNDBUF` sets the send buffer: a kernel tunes buffers by
-//!    its memory. Results of `poll` and `epoll_wait` are not compared. [`Report::unchecked`] names such calls.
+//!    event if that is more. The clock of the endpoint is exact.
+//! 2. Several consecutive packets may match one longer packet of the script, like the parts of a TSO packet, unless
+//!    `--strict_segments` forbids this.
+//! 3. Packets must leave in the order of the script, and every packet that leaves must be in the script. After the last
+//!    line with a sent packet, packets caused by later arrivals and calls are not compared. A packet that leaves for
+//!    another reason is a failure, unless the script states no packet with data at all.
+//! 4. PSH is not compared. Window fields and ECN fields are compared if the script states them.
+//! 5. `write` accepts the script's number of bytes, unless `SO_SNDBUF` sets the send buffer: a kernel sizes buffers
+//!    according to its memory. Results of `poll` and `epoll_wait` are not compared. [`Report::unchecked`] names such
+//!    calls.
 
 mod connection;
 mod host;
@@ -52,7 +54,7 @@ impl Verdict {
     }
 }
 
-/// The outcome of a script, and why.
+/// The outcome of a script, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// The outcome.
@@ -65,18 +67,18 @@ pub struct Report {
     pub unchecked: Vec<String>,
 }
 
-/// Runs the script `text`. `files` reads the shell scripts that it names (`../common/defaults.sh`) by their
-/// path in the script; if there is none, the settings of the public test suites hold.
+/// Runs the script `text`. `files` reads a shell script by the path that `text` gives (`../common/defaults.sh`); if
+/// `files` returns `None`, the settings of the public test suites are used.
 pub fn run(text: &str, files: ReadFile<'_>) -> Report {
     run_on(text, files, |mtu| Ok(host::Host::new(mtu)))
 }
 
-/// Reason why no stack here can execute a system call, if any.
+/// Reason why the endpoint cannot execute a system call, if any.
 pub fn unsupported(call: &script::Call) -> Option<String> {
     host::unsupported(call)
 }
 
-/// Runs the script `text` on the stack that `open` makes for an MTU.
+/// Runs the script `text` on the stack that `open` creates for an MTU.
 pub fn run_on<S: stack::Stack>(
     text: &str,
     files: ReadFile<'_>,

@@ -1,4 +1,4 @@
-//! Tokens → script. The grammar of events; packets and calls have their own files.
+//! Tokens → script. Here is the grammar of scripts and events; `packet` and `call` parse packets and calls.
 
 mod call;
 mod packet;
@@ -8,7 +8,7 @@ mod tests;
 use crate::lexer::{Placed, Token, tokens};
 use crate::script::{Action, Event, Problem, Script, Setting, Time};
 
-/// The tokens not read yet.
+/// A parser over the tokens of a script; `at` is the next token.
 struct Parser {
     tokens: Vec<Placed>,
     at: usize,
@@ -59,7 +59,7 @@ impl Parser {
         self.tokens.get(self.at + 1).map(|placed| &placed.token)
     }
 
-    /// Line of the next token, or of the last.
+    /// Line of the next token; at the end, line of the last token.
     fn line(&self) -> usize {
         self.tokens.get(self.at).or(self.tokens.last()).map_or(1, |placed| placed.line)
     }
@@ -70,7 +70,7 @@ impl Parser {
         token
     }
 
-    /// An error at the next token.
+    /// Returns an error at the next token.
     fn expected<T>(&self, what: &str) -> Parsed<T> {
         let found = match self.peek() {
             None => "the end".to_owned(),
@@ -95,7 +95,7 @@ impl Parser {
         matches!(self.peek(), Some(Token::Word(own)) if own == word)
     }
 
-    /// Removes the sign if it is next.
+    /// Skips the sign if it is the next token; returns whether it was.
     fn take(&mut self, sign: char) -> bool {
         let found = self.is_sign(sign);
         self.at += usize::from(found);
@@ -118,7 +118,7 @@ impl Parser {
         Ok(value)
     }
 
-    /// A whole number that fits an unsigned type.
+    /// Reads a whole number that fits an unsigned type.
     fn unsigned<T: TryFrom<i64>>(&mut self) -> Parsed<T> {
         let line = self.line();
         let value = self.int()?;
@@ -183,7 +183,7 @@ impl Parser {
         Ok(Time::At { first, last, relative, range })
     }
 
-    /// `...0.2` after the time of a blocking call.
+    /// Reads the return time of a blocking call: `...0.2` after the start time.
     fn end_of_call(&mut self, time: Time) -> Parsed<Option<u64>> {
         if self.peek() != Some(&Token::Ellipsis) {
             return Ok(None);

@@ -1,8 +1,8 @@
-//! Code blocks: assertions over `TCP_INFO` in a small part of Python.
+//! Code blocks: assertions over `TCP_INFO` in a small subset of Python.
 //!
-//! Statements are `assert`, `print(…)` (ignored), assignments and expressions, separated by line ends or `;`.
-//! Expressions have numbers, texts, names, `and`, `or`, `not`, chained comparisons, `+ - * / // %`, calls of
-//! `abs`, `min`, `max`, `int`, `round`, and tuples.
+//! Statements are `assert`, `print(…)` (ignored) and assignments, separated by line ends or `;`. Expressions consist of
+//! numbers, strings, names, `and`, `or`, `not`, chained comparisons, `+ - * / // %`, calls of `abs`, `min`, `max`,
+//! `int`, `round`, and tuples.
 
 mod lexer;
 mod parser;
@@ -52,9 +52,9 @@ impl std::fmt::Display for Value {
 /// Failure of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Failure {
-    /// An assertion is false: its source, and its names with their values.
+    /// An assertion is false: the source of the assertion, and its names with their values.
     Asserted(String),
-    /// The block is not in the supported part of Python: the reason.
+    /// The block is not in the supported subset of Python, or an evaluation failed: the reason.
     Broken(String),
     /// An undefined name.
     Unknown(String),
@@ -66,7 +66,7 @@ pub(crate) type Variables = BTreeMap<String, Number>;
 /// A value of a variable.
 pub(crate) type Number = f64;
 
-/// A block, parsed.
+/// A parsed code block.
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     statements: Vec<Statement>,
@@ -76,12 +76,12 @@ impl Block {
     /// Parses a block.
     ///
     /// # Errors
-    /// Text outside the described part of Python.
+    /// The text is not in the supported subset of Python.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         parser::statements(text).map(|statements| Self { statements })
     }
 
-    /// Names that it reads, functions excluded.
+    /// Names that the block reads, functions excluded.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         for statement in &self.statements {
@@ -94,7 +94,7 @@ impl Block {
         names
     }
 
-    /// Runs it. `look_up` gives the values of names that the blocks did not assign.
+    /// Runs the block. `look_up` returns the values of names that no block has assigned.
     ///
     /// # Errors
     /// The first statement that fails.
@@ -133,7 +133,7 @@ struct Scope<'a> {
 }
 
 impl Scope<'_> {
-    /// The assertion, and the values of its names.
+    /// Describes a false assertion: its source, and the values of its names.
     fn explain(&self, test: &Expr, source: &str) -> String {
         let mut names = Vec::new();
         test.names(&mut names);
@@ -177,7 +177,7 @@ impl Scope<'_> {
                 let left = self.value(left)?;
                 let right = self.value(right)?;
                 if let (Value::Text(text), Operator::Remainder) = (&left, operator) {
-                    // `'%d' % value` only makes the text of a message.
+                    // `'%d' % value` only formats a message, so the exact text does not matter.
                     return Ok(Value::Text(format!("{text} {right}")));
                 }
                 let (left, right) = (left.number().map_err(Failure::Broken)?, right.number().map_err(Failure::Broken)?);
@@ -263,7 +263,7 @@ mod tests {
         block.run(&mut Variables::new(), &look_up)
     }
 
-    /// Nesting and length are bounded: recursion reads and evaluates expressions.
+    /// Nesting and length of a block are limited, because expressions are parsed and evaluated by recursion.
     #[test]
     fn python_bounds_nesting_and_length() {
         let (open, close) = ("(".repeat(50), ")".repeat(50));
@@ -276,7 +276,7 @@ mod tests {
         assert_eq!(run(&format!("assert {}", "1+".repeat(1_900) + "1")), Ok(()));
     }
 
-    /// Assertions of the forms that scripts use hold.
+    /// All forms of statements that scripts use are supported.
     #[test]
     fn python_runs_the_forms_that_scripts_use() {
         for text in [
@@ -294,7 +294,7 @@ mod tests {
         }
     }
 
-    /// A false assertion shows its source and the values seen.
+    /// The error of a false assertion shows the assertion's source and the observed values.
     #[test]
     fn python_false_assertion_shows_values() {
         let seen = run("assert tcpi_snd_cwnd == 12 and tcpi_lost == 0, tcpi_snd_cwnd");
@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(seen, Err(Failure::Asserted(text.to_owned())));
     }
 
-    /// Undefined names and invalid Python are reported as such.
+    /// Undefined names and invalid Python are reported as different errors.
     #[test]
     fn python_reports_unknown_names_and_broken_text() {
         assert_eq!(run("assert tcpi_nothing == 1"), Err(Failure::Unknown("tcpi_nothing".to_owned())));

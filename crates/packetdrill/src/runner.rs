@@ -1,4 +1,4 @@
-//! Runs a script: the clock is the script's, and the endpoint's timers run between its events.
+//! Runs a script: events happen at the script's times, and the timers of the endpoint run between them.
 
 mod compare;
 mod settings;
@@ -16,9 +16,9 @@ use crate::stack::{Outcome, Sent, Stack, Waited, constant};
 use compare::{difference, seconds, show};
 use settings::Choices;
 
-/// Longest wait for a packet whose time is `*`.
+/// Maximum wait for a packet whose time is `*`.
 const PATIENCE: Nanos = Nanos::from_secs(120);
-/// Steps between two events, a guard against a stack that never rests.
+/// Maximum number of steps between two events, a guard against a stack whose timers always expire again.
 const MAX_STEPS: u32 = 1_000_000;
 
 /// A system call that blocks.
@@ -39,17 +39,17 @@ pub(crate) struct Runner<'a, S> {
     last: Nanos,
     blocked: Vec<Blocked>,
     variables: Variables,
-    /// Timestamps of the script → those that the endpoint sent.
+    /// Maps timestamps of the script to the timestamps that the endpoint sent.
     stamps: BTreeMap<u32, u32>,
-    /// The first such pair.
+    /// The first pair in `stamps`.
     first_stamp: Option<(u32, u32)>,
-    /// Start and line of the events so far.
+    /// Time and line of the events so far.
     history: Vec<(Nanos, usize)>,
-    /// Times of packets that arrived and calls, since the last packet expected.
+    /// Times of arriving packets, calls and commands since the last expected packet.
     causes: Vec<Nanos>,
 }
 
-/// Runs a script on the stack that `open` makes for an MTU. Returns the calls whose results were not compared.
+/// Runs a script on the stack that `open` creates for an MTU. Returns the calls whose results were not compared.
 ///
 /// # Errors
 /// The first event that fails or is not supported.
@@ -143,7 +143,7 @@ impl<S: Stack> Runner<'_, S> {
         self.finish(script)
     }
 
-    /// Times between which an event may happen; for all but packets sent, both are the same.
+    /// Earliest and latest time of an event; the two differ only for sent packets.
     fn interval(&self, event: &Event) -> (Nanos, Nanos) {
         match event.time {
             Time::Any => (Nanos::ZERO, self.now + PATIENCE),
@@ -191,7 +191,7 @@ impl<S: Stack> Runner<'_, S> {
         }
     }
 
-    /// The time that a relative event counts from.
+    /// The time from which the times of a relative event are counted.
     fn last_start(&self, event: &Event) -> Nanos {
         match event.time {
             Time::At { first, .. } => self.now - Nanos::from_nanos(first),
@@ -199,7 +199,7 @@ impl<S: Stack> Runner<'_, S> {
         }
     }
 
-    /// Replaces the echo of a timestamp by the endpoint's timestamp.
+    /// Replaces the timestamp echo of an arriving packet by the corresponding timestamp of the endpoint.
     fn arriving(&self, segment: &Segment) -> Segment {
         let mut segment = segment.clone();
         if let Some(Options { timestamps: Some((_, echo)), .. }) = &mut segment.options {
@@ -225,7 +225,7 @@ impl<S: Stack> Runner<'_, S> {
         }
     }
 
-    /// Lets blocked calls return; at the end of the script all must.
+    /// Lets blocked calls return. At the end of the script (`last`), all of them must return.
     fn resume(&mut self, last: bool) -> Result<(), Problem> {
         let mut at = 0;
         while let Some(blocked) = self.blocked.get(at) {
@@ -262,7 +262,7 @@ impl<S: Stack> Runner<'_, S> {
         })
     }
 
-    /// Waits for a packet and compares it.
+    /// Waits for a packet and compares it with the expected packet.
     fn expect(&mut self, event: &Event, expected: &Segment, first: Nanos, last: Nanos) -> Result<(), Problem> {
         let wait = first - self.last;
         let (tolerance, after) = match event.time {
@@ -307,7 +307,7 @@ impl<S: Stack> Runner<'_, S> {
             return fail(format!("{} ({reason})", list()));
         }
         self.now = self.now.max(seen.at);
-        // An earlier packet or call may have caused this one, later ones further packets.
+        // Arrivals and calls up to this packet may have caused it; later ones may cause further packets.
         self.causes.retain(|&at| at > seen.at);
         self.last = match event.time {
             Time::Any => self.now,
@@ -316,7 +316,7 @@ impl<S: Stack> Runner<'_, S> {
         Ok(())
     }
 
-    /// The packet after the compared one. If the clock is inexact, it may come a little later.
+    /// The packet after the compared packet. If the stack's clock is inexact, waits once if no packet has left yet.
     fn following(&mut self, line: usize, latest: Nanos) -> Result<Option<Sent>, Problem> {
         if self.stack.lateness().is_some() && self.stack.sent().is_empty() {
             self.stack.wait(self.now, line, latest)?;
@@ -324,7 +324,7 @@ impl<S: Stack> Runner<'_, S> {
         Ok(self.stack.sent().front().cloned())
     }
 
-    /// The next packet sent, if one leaves by `latest`.
+    /// The next sent packet, if one leaves by `latest`.
     fn next_sent(&mut self, line: usize, latest: Nanos) -> Result<Option<Sent>, Problem> {
         loop {
             if let Some(sent) = self.stack.sent().pop_front() {
@@ -335,12 +335,12 @@ impl<S: Stack> Runner<'_, S> {
                 Waited::Happened(at) => self.now = self.now.max(at),
             }
             self.resume(false)?;
-            // All packets that leave at the same time.
+            // Collect all packets that leave at the same time.
             self.advance(line, self.now)?;
         }
     }
 
-    /// Records the timestamp of a packet, and compares it with the clock if the script states a tick.
+    /// Records the timestamp of a packet, and compares the timestamp with the clock if the script states a tick.
     fn compare_stamp(&mut self, expected: &Segment, seen: &Sent) -> Option<String> {
         let stamp = |segment: &Segment| segment.options.as_ref()?.timestamps.map(|(value, _)| value);
         let (script, live) = (stamp(expected)?, stamp(&seen.segment)?);
@@ -357,8 +357,8 @@ impl<S: Stack> Runner<'_, S> {
             .then(|| format!("timestamp: expected {wanted} us after the first; seen {passed} us"))
     }
 
-    /// The end of the script: blocked calls return. Packets may remain only if a packet or call after the last line
-    /// with a packet sent caused them.
+    /// Ends the script: blocked calls return. Uncompared packets may remain only if they were caused by an arriving
+    /// packet or a call after the last line with a sent packet.
     fn finish(&mut self, script: &Script) -> Result<(), Problem> {
         let line = script.events.last().map_or(0, |event| event.line);
         let end = self.now;
@@ -369,7 +369,7 @@ impl<S: Stack> Runner<'_, S> {
         self.resume(true)?;
         let data = |event: &Event| matches!(&event.action, Action::Outbound(segment) if segment.len > 0);
         if !script.events.iter().any(data) {
-            // The script looks at the state only.
+            // The script checks only state, not packets.
             return Ok(());
         }
         let late = self.stack.lateness().unwrap_or(Nanos::ZERO);
@@ -387,7 +387,7 @@ impl<S: Stack> Runner<'_, S> {
     }
 }
 
-/// Compares the result of a call.
+/// Compares the result of a call with the script's.
 fn returned(line: usize, call: &Call, outcome: &Outcome) -> Result<(), Problem> {
     let Outcome::Done(result) = outcome else {
         if *outcome == Outcome::Blocks {
@@ -410,18 +410,18 @@ fn returned(line: usize, call: &Call, outcome: &Outcome) -> Result<(), Problem> 
     Err(Problem::failure(line, format!("expected {call} = {expected}; seen {}", show(value, error))))
 }
 
-/// Whether the packet expected is longer than the one sent, or ends with a FIN that left on its own.
+/// Whether the expected packet is longer than the sent packet, or ends with a FIN that the sent packet does not have.
 fn shall_grow(expected: &Segment, seen: &Segment) -> bool {
     expected.len > seen.len || (expected.flags.fin && !seen.flags.fin && expected.len > 0)
 }
 
-/// Whether `next` carries on where `seen` ends.
+/// Whether `next` begins where `seen` ends.
 fn continues(seen: &Segment, next: &Segment) -> bool {
     let data = next.len > 0 || next.flags.fin;
     data && next.seq == seen.seq + seen.len && !next.flags.syn && !next.flags.rst && !seen.flags.fin
 }
 
-/// Two packets as one, like a TSO packet before it is cut.
+/// Joins two packets, like the parts of a TSO packet before segmentation.
 fn joined(seen: Sent, next: &Sent) -> Sent {
     let mut segment = next.segment.clone();
     segment.seq = seen.segment.seq;

@@ -11,12 +11,12 @@ pub struct Problem {
     pub line: usize,
     /// The reason.
     pub reason: String,
-    /// The script needs an unsupported feature; otherwise it failed.
+    /// Whether the script needs an unsupported feature; otherwise it failed.
     pub skips: bool,
 }
 
 impl Problem {
-    /// The text is no script.
+    /// The text is not a valid script.
     pub fn syntax(line: usize, reason: impl Into<String>) -> Self {
         Self { line, reason: format!("syntax: {}", reason.into()), skips: false }
     }
@@ -32,38 +32,38 @@ impl Problem {
     }
 }
 
-/// A script: options, shell commands before the first event, and events.
+/// A script: options, shell commands before the first event, events, and shell commands after the last event.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// `--name=value` lines.
     pub options: Vec<Setting>,
-    /// Shell text at the head, with its line.
+    /// Shell commands before the first event, with their line.
     pub setup: Option<(usize, String)>,
     /// Events in order.
     pub events: Vec<Event>,
-    /// Shell text after the last event: it restores settings and is not run.
+    /// Shell commands after the last event: they restore settings and are not run.
     pub cleanup: Option<(usize, String)>,
 }
 
 /// An option line.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// Its line.
+    /// Line of the option.
     pub line: usize,
     /// Name without dashes.
     pub name: String,
-    /// Text behind `=`.
+    /// Text after `=`.
     pub value: String,
 }
 
-/// An input or an expectation.
+/// An event: an input to the endpoint or an expectation.
 #[derive(Clone, Debug)]
 pub struct Event {
-    /// Its line.
+    /// Line of the event.
     pub line: usize,
-    /// When.
+    /// Time of the event.
     pub time: Time,
-    /// What.
+    /// Action of the event.
     pub action: Action,
 }
 
@@ -72,15 +72,15 @@ pub struct Event {
 pub enum Time {
     /// `*`.
     Any,
-    /// `0.5`, `+.1`, `.1~.2`, `+.1~+.2`: from `first` to `last`, after the previous event if `relative`.
+    /// `0.5`, `+.1`, `.1~.2`, `+.1~+.2`: from `first` to `last`, counted from the previous event if `relative`.
     At {
         /// Earliest time.
         first: u64,
         /// Latest time.
         last: u64,
-        /// Counted from the previous event.
+        /// Whether times are counted from the previous event.
         relative: bool,
-        /// The script gives both ends.
+        /// Whether the script gives a range.
         range: bool,
     },
 }
@@ -92,11 +92,11 @@ pub enum Action {
     Inbound(Segment),
     /// A packet leaves.
     Outbound(Segment),
-    /// A system call; one that blocks returns at `end`, relative like the event.
+    /// A system call. A call with `end` blocks and returns at that time, which is relative if the event's time is.
     Call {
         /// The call.
         call: Call,
-        /// When it returns.
+        /// Return time of a call that blocks.
         end: Option<u64>,
     },
     /// A shell command.
@@ -179,13 +179,13 @@ pub struct Segment {
     pub seq: u64,
     /// Payload bytes.
     pub len: u64,
-    /// Zero without the acknowledgement flag.
+    /// Acknowledgement number; zero without the ACK flag.
     pub ack: u64,
-    /// The window field, not scaled; `None`: not compared.
+    /// The window field, not scaled; `None` if it is not compared.
     pub window: Option<u32>,
-    /// `None`: not compared.
+    /// The ECN field of the IP header; `None` if it is not compared.
     pub ecn: Option<Ecn>,
-    /// `None` for `<...>`: not compared.
+    /// TCP options; `None` for `<...>`, which means that they are not compared.
     pub options: Option<Options>,
 }
 
@@ -218,18 +218,18 @@ impl fmt::Display for Segment {
 /// A system call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// Its name.
+    /// Name of the call.
     pub name: String,
-    /// Its arguments.
+    /// Arguments of the call.
     pub args: Vec<Value>,
-    /// Its result; `None` for `?`.
+    /// Result of the call; `None` for `?`.
     pub result: Option<i64>,
-    /// The error that it reports, such as `EPIPE`.
+    /// Error that the call reports, such as `EPIPE`.
     pub errno: Option<String>,
 }
 
 impl Call {
-    /// Bytes that the call moves, and its flags.
+    /// The number of bytes that the call requests to move, and its flags.
     pub fn sizes(&self) -> (u64, Vec<String>) {
         let args = &self.args;
         let size = |value: &Value| value.int().and_then(|len| u64::try_from(len).ok());
@@ -264,7 +264,7 @@ impl Call {
         self.args.iter().find_map(|arg| arg.field("msg_control")).map_or(&[], Value::items)
     }
 
-    /// A field in the data of an ancillary message.
+    /// The first field with this name in the data of an ancillary message.
     pub fn ancillary_field(&self, field: &str) -> Option<&Value> {
         self.ancillary().iter().find_map(|message| message.field("cmsg_data")?.field(field))
     }
@@ -283,18 +283,18 @@ pub enum Value {
     Ellipsis,
     /// A number.
     Int(i64),
-    /// Text between quotes.
+    /// A string between quotes.
     Text(String),
     /// A constant, or several joined with `|`.
     Words(Vec<String>),
     /// `[a, b]`.
     List(Vec<Value>),
-    /// `{a, name=b}`; fields without a name have an empty one.
+    /// `{a, name=b}`; a field without a name has an empty string as its name.
     Struct(Vec<(String, Value)>),
 }
 
 impl Value {
-    /// The number, if it is one.
+    /// The number, if the value is a number.
     pub fn int(&self) -> Option<i64> {
         match self {
             Self::Int(value) => Some(*value),
@@ -302,12 +302,12 @@ impl Value {
         }
     }
 
-    /// Whether it contains this constant.
+    /// Whether the value contains this constant.
     pub fn has(&self, word: &str) -> bool {
         matches!(self, Self::Words(words) if words.iter().any(|own| own == word))
     }
 
-    /// The constant, if it is a single one.
+    /// The constant, if the value is a single constant.
     pub fn word(&self) -> Option<&str> {
         match self {
             Self::Words(words) if words.len() == 1 => Some(&words[0]),

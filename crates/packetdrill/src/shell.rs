@@ -1,4 +1,5 @@
-//! Shell commands of a script. Settings that affect behaviour are applied; all others are harmless or skip the script.
+//! Shell commands of a script. Settings that affect behaviour are applied. Other settings are ignored if they have no
+//! effect on the endpoint; otherwise the script is skipped.
 
 mod extension;
 
@@ -7,10 +8,10 @@ use narrows_cc::Nanos;
 use crate::script::Problem;
 pub(crate) use extension::Extension;
 
-/// Reads a file that a script names, by its path in the script.
+/// Reads a file by the path that the script gives; returns `None` if there is no such file.
 pub type ReadFile<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Settings of the machine: sysctls and routes. [`Default`] is Linux without any.
+/// Settings of the machine: sysctls, routes and queues. [`Default`] is Linux without changes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
     pub(crate) timestamps: bool,
@@ -28,17 +29,17 @@ pub(crate) struct Settings {
     pub(crate) idle_restart: bool,
     pub(crate) min_rto: Option<Nanos>,
     pub(crate) initial_window: u32,
-    /// Default and greatest receive buffer (`tcp_rmem`).
+    /// Default and maximum receive buffer (`tcp_rmem`).
     pub(crate) receive_buffer: (u64, u64),
-    /// CUBIC's HyStart, unless a script turns it off.
+    /// Whether CUBIC uses HyStart.
     pub(crate) hystart: bool,
-    /// The queue of the device paces (`fq`); other queues let packets leave at once.
+    /// Whether the queue of the device paces (`fq`). Packets pass other queues without delay.
     pub(crate) fair_queue: bool,
-    /// The queue of the device drops every packet (`limit 0`).
+    /// Whether the queue of the device drops every packet (`limit 0`).
     pub(crate) drops: bool,
     /// Settings of the endpoint that no kernel has.
     pub(crate) extension: Extension,
-    /// Commands without effect here, for the report.
+    /// Commands without effect here.
     pub(crate) ignored: Vec<String>,
 }
 
@@ -65,13 +66,13 @@ impl Default for Settings {
     }
 }
 
-/// Settings of the public test suites, for scripts without their `defaults.sh`.
+/// Settings of the public test suites, for scripts whose `defaults.sh` is missing.
 const DEFAULTS: &str = "sysctl net.ipv4.tcp_rmem=\"4096 540000 15728640\" net.ipv4.tcp_ecn=0 \
                         net.ipv4.tcp_slow_start_after_idle=0";
-/// Calls of one script by another.
+/// Maximum depth of scripts that call other scripts.
 const MAX_DEPTH: u32 = 4;
 
-/// sysctls of TCP without effect on the endpoint: memory, limits, qdisc, unused features.
+/// TCP sysctls that are ignored because they do not affect the endpoint: memory, limits, qdisc, unused features.
 const HARMLESS: &str = "tcp_wmem tcp_syn_retries tcp_synack_retries tcp_frto tcp_dsack tcp_fack tcp_tso_win_divisor \
     tcp_min_tso_segs tcp_tso_rtt_log tcp_ecn_option tcp_ecn_option_beacon tcp_ecn_fallback tcp_pacing_ss_ratio \
     tcp_pacing_ca_ratio tcp_notsent_lowat tcp_fastopen tcp_fastopen_key tcp_syncookies tcp_autocorking \
@@ -155,8 +156,8 @@ impl Settings {
         Ok(())
     }
 
-    /// A queue with limit 0 drops every packet, and `fq` makes Linux pace every scheme. Packets leave at once through
-    /// any other.
+    /// Applies a `tc` command: a queue with limit 0 drops every packet, and `fq` makes Linux pace every scheme. Packets
+    /// pass other queues without delay.
     fn queue(&mut self, words: &[String]) {
         let adds = words.iter().any(|word| ["add", "replace", "change"].contains(&word.as_str()));
         self.fair_queue = adds && words.iter().any(|word| word == "fq");
@@ -190,7 +191,7 @@ impl Settings {
         Ok(())
     }
 
-    /// `echo VALUE > FILE`.
+    /// Applies `echo VALUE > FILE`.
     fn echo(&mut self, line: usize, words: &[String]) -> Result<(), Problem> {
         let [_, value, _, file] = words else {
             return Ok(());
@@ -204,7 +205,8 @@ impl Settings {
     }
 }
 
-/// The commands in `text`, which begins on `line`, as words. A script of defaults is replaced by its commands.
+/// Splits `text`, which begins on `line`, into commands, and these into words. A call of a script of defaults is
+/// replaced by the commands of that script.
 ///
 /// # Errors
 /// A script that calls itself.
@@ -244,7 +246,7 @@ pub fn program(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
-/// The settings that a `sysctl` command assigns: full names with points, and values.
+/// The settings that a `sysctl` command assigns: full names with dots, and values.
 pub fn assignments(words: &[String]) -> impl Iterator<Item = (String, &str)> {
     words.iter().skip(1).filter_map(|word| word.split_once('=')).map(|(key, value)| {
         let key = key.trim_start_matches("/proc/sys/").replace('/', ".");
@@ -264,7 +266,7 @@ pub fn number(text: &str) -> Option<u64> {
     }
 }
 
-/// The words of a command, without redirections to `/dev/null`. Quotes join words and vanish.
+/// Splits a command into words and removes redirections to `/dev/null`. Text between quotes is one word.
 fn words(command: &str) -> Vec<String> {
     let mut all = Vec::new();
     let mut word = String::new();
@@ -303,7 +305,7 @@ mod tests {
         run(&mut settings, text, &|_| None).map(|()| settings)
     }
 
-    /// sysctls that affect behaviour are applied, whichever program sets them.
+    /// sysctls that affect behaviour are applied, independent of the program that sets them.
     #[test]
     fn shell_keeps_settings_that_choose_behaviour() {
         let own = settings(
@@ -317,7 +319,7 @@ mod tests {
         assert_eq!(own.receive_buffer, (540_000, 15 << 20));
     }
 
-    /// The device's queue drops while its limit is 0.
+    /// The device's queue drops packets while its limit is 0.
     #[test]
     fn shell_queue_drops_while_its_limit_is_0() {
         let mut own = Settings::default();
@@ -332,7 +334,7 @@ mod tests {
         }
     }
 
-    /// The script's own defaults are read if they are there.
+    /// The `defaults.sh` beside the script is read if it exists.
     #[test]
     fn shell_reads_defaults_beside_the_script() {
         let mut own = Settings::default();

@@ -1,4 +1,4 @@
-//! The TCP that a script runs on: the endpoint in virtual time, or another one in real time.
+//! The TCP stack that a script runs on: the endpoint in virtual time, or another stack in real time.
 
 use std::collections::VecDeque;
 
@@ -9,47 +9,47 @@ use crate::script::{Call, Problem, Segment};
 /// A segment that the stack sent, in the numbers of the script.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// When it left.
+    /// Departure time.
     pub at: Nanos,
-    /// Its headers.
+    /// Headers of the segment.
     pub segment: Segment,
 }
 
 /// The outcome of a system call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It returned a value, or an error by its name (`EAGAIN`).
+    /// The call returned a value, or an error by its name (`EAGAIN`).
     Done(Result<i64, &'static str>),
-    /// It blocks.
+    /// The call blocks.
     Blocks,
-    /// Its result is not modelled: nothing to compare.
+    /// The result of the call is not modelled and not compared.
     Unchecked,
 }
 
-/// End of a wait.
+/// Reason for the end of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
-    /// The time is reached, without an event.
+    /// The time was reached without an event.
     Passed,
-    /// An event at this time: a packet left, a timer expired, or a call returned.
+    /// An event happened at this time: a packet left, a timer expired, or a call returned.
     Happened(Nanos),
 }
 
-/// A TCP that scripts run on. Times count from the start of the script.
+/// A TCP stack that scripts run on. Times are counted from the start of the script.
 pub trait Stack {
-    /// Accepted lateness of packets if its clock is inexact.
+    /// Accepted lateness of packets if the clock of the stack is inexact; `None` if the clock is exact.
     fn lateness(&self) -> Option<Nanos>;
 
-    /// Reason why it cannot execute a system call, if any.
+    /// Reason why the stack cannot execute a system call, if any.
     fn lacks_call(&self, call: &Call) -> Option<String>;
 
-    /// Whether it has this field of `TCP_INFO` (`tcpi_…`).
+    /// Whether the stack has this field of `TCP_INFO` (`tcpi_…`).
     fn has_field(&self, name: &str) -> bool;
 
     /// Checks a shell command, given as its words, without running it.
     ///
     /// # Errors
-    /// The reason.
+    /// The command or its setting is not supported.
     fn check_command(&self, line: usize, words: &[String]) -> Result<(), Problem>;
 
     /// Runs a shell command, given as its words.
@@ -58,13 +58,13 @@ pub trait Stack {
     /// The command or its setting is not supported.
     fn command(&mut self, line: usize, words: &[String]) -> Result<(), Problem>;
 
-    /// Runs from `now` until `until`, or until the first event. The time may have passed already.
+    /// Runs from `now` until `until`, or until the first event. `until` may have passed already.
     ///
     /// # Errors
     /// The stack has failed.
     fn wait(&mut self, now: Nanos, line: usize, until: Nanos) -> Result<Waited, Problem>;
 
-    /// A packet arrives.
+    /// Processes an arriving packet.
     ///
     /// # Errors
     /// The packet needs an unsupported feature.
@@ -76,16 +76,16 @@ pub trait Stack {
     /// The call is not supported, or stores an unexpected value.
     fn call(&mut self, now: Nanos, line: usize, call: &Call, blocks: bool) -> Result<Outcome, Problem>;
 
-    /// The outcome of a call that blocked.
+    /// Returns the current outcome of a call that blocked.
     ///
     /// # Errors
     /// Like [`Stack::call`].
     fn resume(&mut self, now: Nanos, line: usize, call: &Call) -> Result<Outcome, Problem>;
 
-    /// Reads the values that [`Stack::info`] returns, if they change by themselves.
+    /// Updates the values that [`Stack::info`] returns, for a stack that runs by itself.
     ///
     /// # Errors
-    /// They cannot be read.
+    /// The values cannot be read.
     fn observe(&mut self, _line: usize) -> Result<(), Problem> {
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Runs the scripts of `crates/tcp/tests/packetdrill`. All must pass but those in its `deviations.txt`. The scripts of
-//! its folder `endpoint` use extensions of the language, which no kernel has; the others hold on Linux too.
+//! Runs the scripts of `crates/tcp/tests/packetdrill`. All must pass, except those listed in its `deviations.txt`. The
+//! scripts of its folder `endpoint` use extensions of the language that no kernel has; the others also pass on Linux.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tcp/tests/packetdrill")
 }
 
-/// All scripts by file name, those of `endpoint` with it.
+/// All scripts by file name; names of scripts in `endpoint` begin with [`ENDPOINT`].
 fn scripts() -> BTreeMap<String, String> {
     let in_folder = |under: &'static str| {
         let entries = fs::read_dir(folder().join(under)).expect("the folder of scripts");
@@ -29,7 +29,7 @@ fn scripts() -> BTreeMap<String, String> {
     in_folder("").chain(in_folder(ENDPOINT)).collect()
 }
 
-/// File name → reason.
+/// Known deviations: file name → reason.
 fn deviations() -> BTreeMap<String, String> {
     let text = fs::read_to_string(folder().join("deviations.txt")).expect("the list of deviations");
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -44,8 +44,8 @@ fn played(text: &str) -> Report {
     run(text, &|_| None)
 }
 
-/// Problem of a script, with its name and line; `known`: reason why it must fail. A panic of the endpoint counts as a
-/// failure of the script in which it happens.
+/// Describes the problem of a script, with name and line, if it has one. `known`: reason why the script must fail. A
+/// panic of the endpoint counts as a failure of the script.
 fn problem(name: &str, known: Option<&String>, play: impl Fn() -> Report + UnwindSafe) -> Option<String> {
     let Ok(report) = catch_unwind(play) else {
         return Some(format!("{name}: the endpoint panics (message above)"));
@@ -57,7 +57,7 @@ fn problem(name: &str, known: Option<&String>, play: impl Fn() -> Report + Unwin
     }
 }
 
-/// Scripts pass, and deviations still deviate.
+/// Scripts pass, and scripts with known deviations still fail.
 #[test]
 fn own_scripts_pass_but_for_known_deviations() {
     let (scripts, known) = (scripts(), deviations());
@@ -69,7 +69,7 @@ fn own_scripts_pass_but_for_known_deviations() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Every script begins with the fact that it shows, and leaves no result of a call unchecked.
+/// Every script begins with a comment that states the fact it checks, and leaves no result of a call unchecked.
 #[test]
 fn own_scripts_state_a_fact_and_check_all() {
     for (name, text) in scripts() {
@@ -78,7 +78,7 @@ fn own_scripts_state_a_fact_and_check_all() {
     }
 }
 
-/// Extensions of the language are used in `endpoint`, and there by all.
+/// All scripts in `endpoint` use extensions of the language, and no other script does.
 #[test]
 fn own_scripts_use_extensions_in_their_folder_only() {
     for (name, text) in scripts() {
@@ -87,7 +87,7 @@ fn own_scripts_use_extensions_in_their_folder_only() {
     }
 }
 
-/// Every default that follows Linux, taken back by a sysctl, with the script that must notice.
+/// A sysctl that reverts each default taken from Linux, with the script that must then fail.
 const DEFAULTS: &[(&str, &str)] = &[
     ("narrows.tcp.tso=false", "endpoint/linux-tso-deferral"),
     ("narrows.tcp.tso=false", "endpoint/linux-tso-bursts"),
@@ -115,7 +115,7 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("narrows.scheme.growth=rfc9438", "endpoint/linux-hystart"),
 ];
 
-/// No default is unguarded: each one, taken back, breaks its script.
+/// Each default is checked by a script: the script fails if the default is reverted.
 #[test]
 fn own_scripts_notice_every_default_taken_back() {
     let scripts = scripts();
@@ -128,7 +128,7 @@ fn own_scripts_notice_every_default_taken_back() {
     }
 }
 
-/// A script that states another time fails: the gate can see a difference.
+/// A script with a changed time fails: this test suite detects differences.
 #[test]
 fn own_script_with_a_wrong_time_fails() {
     let text = &scripts()["rto-backoff.pkt"];
@@ -139,7 +139,7 @@ fn own_script_with_a_wrong_time_fails() {
     assert!(report.reason.contains("seen nothing until"), "{}", report.reason);
 }
 
-/// A failure names script and line, and a panic the script in which it happens.
+/// A failure names the script and the line; a panic names the script in which it happens.
 #[test]
 fn own_script_that_fails_or_panics_is_named() {
     let text = &scripts()["rto-backoff.pkt"];

@@ -1,4 +1,4 @@
-//! Bytes of packets for which the simulated packet has no space; it carries their slot number.
+//! Storage for the bytes of packets. A simulated packet has no space for these bytes and carries their slot number.
 
 use narrows_dccp::Header;
 use narrows_packet::{Kind, Packet};
@@ -22,13 +22,13 @@ impl PayloadArena {
         (id, slot)
     }
 
-    /// The bytes of a packet in the network: of a DCCP packet from its own header on, with the checksum field
-    /// zero; of a real host's packet from the IP header on. Other packets have none.
+    /// The stored bytes of a packet in the network. For a DCCP packet they begin at the DCCP header, whose checksum
+    /// field is zero; for a real host's packet they begin at the IP header. Empty for other packets.
     pub fn bytes(&self, packet: &Packet) -> &[u8] {
         handle(packet).map_or(&[], |handle| &self.slots[handle as usize])
     }
 
-    /// Like [`PayloadArena::bytes`].
+    /// Like [`PayloadArena::bytes`], mutable.
     pub(crate) fn bytes_mut(&mut self, packet: &Packet) -> &mut [u8] {
         handle(packet).map_or(&mut [], |handle| &mut self.slots[handle as usize])
     }
@@ -59,7 +59,7 @@ impl PayloadArena {
     }
 }
 
-/// The slot of a packet's bytes.
+/// The slot of a packet's bytes; `None` for kinds of packets without stored bytes.
 fn handle(packet: &Packet) -> Option<u32> {
     match packet.kind() {
         Kind::Dccp => Some(packet.dccp().handle),

@@ -4,7 +4,7 @@ use narrows_cc::Nanos;
 
 use narrows_scenario::Plan;
 
-/// An event of the clock.
+/// An event at a fixed time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tick {
     /// A flow's application stops writing.
@@ -17,10 +17,10 @@ pub enum Tick {
     Sample,
 }
 
-/// The clock of a run.
+/// The clock of a run: the pending events at fixed times.
 #[derive(Debug)]
 pub struct Clock {
-    /// Single events, latest first.
+    /// Events that occur once, latest first.
     singles: Vec<(Nanos, Tick)>,
     bin: Nanos,
     next_bin: Nanos,
@@ -34,7 +34,7 @@ pub fn bin_length(duration: Nanos) -> Nanos {
 }
 
 impl Clock {
-    /// The clock of a run.
+    /// Builds the clock of a run from its plan.
     pub fn new(plan: &Plan) -> Self {
         let mut singles: Vec<_> = plan
             .flows

@@ -18,9 +18,9 @@ pub(crate) enum ControlEvent {
     Signal { link: u32, signal: Signal },
     /// The controller requests the counters of all its ports.
     Poll,
-    /// A request reaches the switch.
+    /// A request for a port's counters reaches the switch.
     Request { port: u32 },
-    /// A reply with the counters at time `read_at` reaches the controller.
+    /// A reply with a port's counters, read at `read_at`, reaches the controller.
     Reply { port: u32, read_at: Nanos, counters: PortStatistics },
 }
 
@@ -28,10 +28,10 @@ pub(crate) enum ControlEvent {
 #[derive(Debug)]
 pub(crate) struct ControlPlane {
     pending: BTreeMap<(Nanos, u64), ControlEvent>,
-    /// Events so far. Events at equal times keep their order of insertion.
+    /// Number of events inserted so far. It is part of the key, so events at equal times keep their order of insertion.
     number: u64,
     controller: Controller,
-    /// Links whose ports it polls.
+    /// Links whose ports the controller polls.
     ports: Vec<u32>,
 }
 
@@ -81,7 +81,7 @@ impl ControlPlane {
         self.ports[port as usize]
     }
 
-    /// The controller evaluates the counters of a port and signals congestion to it.
+    /// The controller evaluates the counters of a port; if the port is congested, it sends the port a signal.
     pub(crate) fn on_reply(&mut self, now: Nanos, port: u32, read_at: Nanos, counters: &PortStatistics) {
         if let Some(congestion) = self.controller.on_statistics(port as usize, read_at, counters) {
             let link = self.link(port);

@@ -1,13 +1,13 @@
-//! DCCP in the simulator. The endpoints are the same as over real sockets and exchange encoded packets.
+//! DCCP in the simulator. Simulated flows use the same endpoints as real sockets, which exchange encoded packets.
 //!
-//! A simulated packet has no space for these bytes. They are stored in a [`PayloadArena`], and the packet carries their
-//! slot number. Arrival, drop and loss free the slot, so nothing is allocated in the steady state. Type and number are
-//! copied into the packet for queues, nodes and traces: switches see Request, Response and Close as SYN, SYN-ACK and
-//! FIN.
+//! A simulated packet has no space for the encoded bytes. They are stored in a [`PayloadArena`], and the packet carries
+//! their slot number. Arrival, drop and loss free the slot, so nothing is allocated in the steady state. Packet type
+//! and sequence number are copied into the simulated packet for queues, nodes and traces: switches see Request,
+//! Response and Close as SYN, SYN-ACK and FIN.
 //!
-//! Real-time applications (constant rate, video) push when they write; a full queue drops datagrams by `dccp.overflow`.
-//! Files wait for room. Bulk data is generated at transmission. A datagram of eight bytes or more begins with its time
-//! of writing, from which the receiver measures delay.
+//! Real-time applications (constant rate, video) push datagrams regardless of the send queue; a full queue drops
+//! according to `dccp.overflow`. Files wait for space in the queue. Bulk data is generated at transmission. A datagram
+//! of eight bytes or more begins with the time at which it was written, from which the receiver measures delay.
 
 use narrows_cc::{Bytes, Nanos, Telemetry};
 use narrows_dccp::{Connection, Event, Kind, ResetCode, State};
@@ -43,14 +43,14 @@ pub struct PacketLedger {
     pub delivered: u64,
     /// Sent and declared lost by the sender.
     pub lost: u64,
-    /// Sent and given up after a timeout without a report.
+    /// Sent and abandoned: a timer expired without a report from the receiver.
     pub unanswered: u64,
-    /// Sent and in flight from the sender's view.
+    /// Sent and, from the sender's view, in flight.
     pub outstanding: u64,
 }
 
-/// Peak memory of a connection in bytes, because a closed connection has freed its memory. Samples suffice:
-/// one packet adds little.
+/// Peak memory of a connection in bytes: a closed connection has freed its memory and cannot be measured at the end.
+/// The peak is sampled, because one packet adds little.
 #[derive(Debug, Default)]
 struct Peak(usize);
 
@@ -59,7 +59,7 @@ impl Peak {
         self.0 = self.0.max(connection.memory());
     }
 
-    /// Samples after a growing number of packets; 0 forces a sample.
+    /// Records the memory if `packets` is a power of two or a multiple of 1024 (0 forces a sample).
     fn sample(&mut self, connection: &Connection, packets: u64) {
         if packets.is_power_of_two() || packets.is_multiple_of(1_024) {
             self.record(connection);
@@ -92,7 +92,7 @@ impl End {
         packet.header = (IP_HEADER + bytes.len()) as u16 - sent.data;
         packet.set_ecn(Ecn::from_bits(sent.ecn));
         let direction = if self.reverse { Flags::REVERSE } else { Flags::NONE };
-        // Switches and routers follow the life of a flow by these flags.
+        // Switches and routers recognise the start and the end of a flow by these flags.
         packet.flags = match sent.kind {
             Kind::Request => direction.with(Flags::SYN),
             Kind::Response => direction.with(Flags::SYN).with(Flags::ACK),
@@ -112,7 +112,7 @@ pub struct DatagramSender {
     start: Nanos,
     /// Bytes of the application passed to the connection so far.
     written: u64,
-    /// Greatest payload of a datagram in bytes.
+    /// Maximum payload of a datagram in bytes.
     size: u16,
     payload: Vec<u8>,
     backlogged: bool,
@@ -176,7 +176,7 @@ impl DatagramSender {
             let stamp = (now.as_nanos() + 1).to_be_bytes();
             let stamped = size.min(stamp.len());
             self.payload[..stamped].copy_from_slice(&stamp[..stamped]);
-            // The connection counts datagrams dropped for lack of space.
+            // Ignored: the connection counts datagrams dropped for lack of space.
             let _ = self.end.connection.push(now, &self.payload[..size]);
             self.pushed += 1;
             self.written += size as u64;
@@ -212,8 +212,8 @@ impl DatagramSender {
 
     fn read(&mut self, now: Nanos) {
         while let Some(event) = self.end.connection.poll_event() {
-            // An aborted connection has not completed. The peer answers a repeated Close with Reset(No
-            // Connection) if its first answer was lost.
+            // An aborted connection has not completed. If the peer's first answer to Close was lost, the peer
+            // answers the retransmitted Close with Reset(No Connection).
             let completed = [ResetCode::Closed, ResetCode::NoConnection].map(|code| Event::Closed { code: code as u8 });
             if self.finished && completed.contains(&event) {
                 self.completed_at = Some(now);
@@ -311,7 +311,7 @@ impl DatagramSender {
 pub struct Arrivals {
     /// Datagrams.
     pub datagrams: u64,
-    /// Delay between the applications in nanoseconds, for datagrams that carry the time of their writing.
+    /// Delay from application to application in nanoseconds, for datagrams that carry their time of writing.
     pub delay: Histogram,
 }
 
@@ -340,7 +340,7 @@ impl DatagramReceiver {
         self.stats.bytes_received += packet.size().as_u64();
         self.stats.ce_packets += u64::from(packet.ecn() == Ecn::Ce);
         self.arrived += u64::from(packet.payload > 0);
-        // A FIN packet ends the connection and frees its memory.
+        // A FIN packet ends the connection and frees its memory, so take a sample before it.
         self.peak.sample(&self.end.connection, if packet.flags.has(Flags::FIN) { 0 } else { self.stats.data_packets });
         self.end.on_packet(now, packet, arena);
         while let Some(event) = self.end.connection.poll_event() {
@@ -389,7 +389,8 @@ impl DatagramReceiver {
         &self.arrivals
     }
 
-    /// Data packets that arrived, including those that the connection ignored: too late, or after its end.
+    /// Data packets that arrived, including those that the connection ignored because they came too late or after the
+    /// connection had ended.
     pub fn arrived(&self) -> u64 {
         self.arrived
     }
@@ -423,8 +424,8 @@ mod tests {
         assert_eq!(arena.unused.len(), 2);
     }
 
-    /// Every end of a packet frees its slot, and slots never exceed the packets inflight: under loss,
-    /// reordering, head drops, and drops at nodes.
+    /// A packet frees its slot however it leaves the network (loss, reordering, head drops, drops at nodes), and slots
+    /// never exceed the packets in flight.
     #[test]
     fn arena_frees_slot_at_every_end_of_a_packet() {
         for (scheme, network) in [
@@ -442,7 +443,7 @@ mod tests {
             let mut engine = Engine::new(spec);
             engine.run_until(Nanos::from_secs(15));
             let arena = &engine.arena;
-            // 33 packets propagate, 40 wait, and as many acknowledgements return; at start-up up to twice as many.
+            // 33 packets propagate, 40 are queued, and as many acknowledgements return; at start-up up to twice that.
             assert!((20..300).contains(&arena.slots.len()), "{scheme}: {}", arena.slots.len());
             let mut free = arena.unused.clone();
             free.sort_unstable();

@@ -1,9 +1,9 @@
 //! Sender and receiver endpoint of a flow, for TCP and DCCP.
 //!
-//! An endpoint takes a few bytes before the flow starts. The event loop opens it at its start, and replaces it by its
-//! counters when a TCP connection has closed: a run may have many more flows in total than at a time. Endpoints are
-//! boxed for this, which costs runs of ten thousand flows about a tenth. Their fields are ordered by use: a packet
-//! accesses five cache lines of a receiver, an acknowledgement about 20 of a sender.
+//! An endpoint takes a few bytes before the flow starts. The event loop opens it when the flow starts, and replaces it
+//! by its counters when a TCP connection has closed: a run may have many more flows in total than at any one time.
+//! Endpoints are boxed for this reason, which slows runs of ten thousand flows by about a tenth. Their fields are
+//! ordered by use: a packet accesses five cache lines of a receiver, and an acknowledgement about 20 of a sender.
 
 use std::sync::LazyLock;
 
@@ -57,7 +57,7 @@ pub struct Ended<T> {
 /// Counters of a flow that has not started.
 static NOTHING_RECEIVED: LazyLock<ReceiverStats> = LazyLock::new(ReceiverStats::default);
 
-/// Calls an open endpoint; otherwise returns the value.
+/// Evaluates `$call` on an open TCP or DCCP endpoint, and `$otherwise` on any other.
 macro_rules! open {
     ($value:expr, $end:ident => $call:expr, $otherwise:expr) => {
         match $value {
@@ -118,7 +118,7 @@ impl SenderEndpoint {
         }
     }
 
-    /// Replaces a TCP sender that has closed for good by its counters; returns whether it did.
+    /// Replaces a TCP sender that has closed for good by its counters; returns whether the sender was replaced.
     #[inline]
     pub fn retire(&mut self) -> bool {
         let Self::Stream(end) = self else { return false };
@@ -129,8 +129,8 @@ impl SenderEndpoint {
         true
     }
 
-    /// Its counters and values. [`SenderEndpoint::inflight`] and [`SenderEndpoint::completed_at`] read the two that
-    /// every packet and every bin need.
+    /// The sender's counters and current values. Every packet needs [`SenderEndpoint::inflight`] and every bin
+    /// [`SenderEndpoint::completed_at`]; these read one value without building a view.
     pub fn view(&self) -> SenderView {
         match self {
             Self::Waiting(start) => SenderView::idle(*start == Nanos::MAX),
@@ -141,7 +141,7 @@ impl SenderEndpoint {
         }
     }
 
-    /// Whether it is a real host.
+    /// Whether the sender is a real host.
     pub const fn is_external(&self) -> bool {
         matches!(self, Self::External(_))
     }
@@ -292,7 +292,7 @@ impl ReceiverEndpoint {
         }
     }
 
-    /// Replaces a TCP receiver by its counters: its sender has closed for good.
+    /// Replaces a TCP receiver by its counters. Called when its sender has closed for good.
     pub fn retire(&mut self) {
         if let Self::Stream(end) = self {
             *self = Self::Ended(Box::new(Ended { counters: *end.stats(), memory: end.memory() }));

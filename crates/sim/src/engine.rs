@@ -1,15 +1,15 @@
-//! The event loop: packets move from endpoints through links and propagation hops, with one event per hop
-//! where the queue is a FIFO.
+//! The event loop: packets move from endpoints through links and propagation hops. A hop behind a FIFO queue costs one
+//! event per packet.
 //!
-//! A FIFO link returns the departure time when a packet arrives. The packet then enters the delay line behind the link
-//! at once, and the next event is its arrival at the far end. All flows that leave a link with the same propagation
-//! delay share a delay line, so the event queue holds one entry per line instead of one per packet.
+//! When a packet arrives at a FIFO link, the link returns its departure time. The packet then enters the delay line
+//! behind the link immediately, and its next event is its arrival at the far end. All flows that leave a link with the
+//! same propagation delay share a delay line, so the event queue holds one entry per line instead of one per packet.
 //!
 //! Path of a packet: a timer or an arriving acknowledgement calls `Engine::transmit`, which drains `poll_transmit` of
 //! the sender (`ends.rs`; subflows take data from `connections`). `Engine::offer` passes each packet to the first link
 //! of its route. Any link but a FIFO of constant rate (AQM, classes, router algorithm, capacity trace) keeps the packet
-//! until a service event ends its transmission. The arrival at the end of a delay line offers it to the next link, or
-//! delivers it to the receiver, whose acknowledgement takes the reverse route. An [`Observer`] sees each step.
+//! until a service event ends its transmission. At the end of a delay line, the packet is offered to the next link or
+//! delivered to the receiver, whose acknowledgement takes the reverse route. An [`Observer`] sees each step.
 //!
 //! A source number is decoded into an `Event` once, then matched. The loop does no I/O and allocates nothing per
 //! packet.
@@ -41,13 +41,14 @@ use crate::event_queue::{EventQueue, SourceId};
 use crate::metrics::Metrics;
 use crate::observer::{FlowState, Flows, Observer, PacketEvent, Passage};
 
-/// Prefetch distances in packets: for the packet, entries indexed by its flow, its endpoint's state, and memory that
-/// this state points to.
+/// Prefetch distances in packets, one constant each: the packet itself, entries indexed by its flow, its endpoint's
+/// state, and memory that this state points to.
 const FARTHEST: usize = 24;
 const FARTHER: usize = 18;
 const FAR: usize = 10;
 const NEAR: usize = 4;
-/// Flows whose state fits in the caches closest to the core; prefetching it would only cost instructions.
+/// Number of flows whose state fits in the caches closest to the core. Up to this number, prefetching would only cost
+/// instructions.
 const CACHED_FLOWS: usize = 64;
 
 /// A run in progress.
@@ -67,7 +68,7 @@ pub struct Engine<O = ()> {
     /// Packets and control messages that reached real hosts.
     delivered: Vec<(Nanos, Packet)>,
     steps: Vec<Step>,
-    /// Pairs of routes, and the number of each flow's pair: thousands of flows share a few pairs.
+    /// Distinct pairs of routes; `routes_of_flow` gives each flow's pair. Thousands of flows share a few pairs.
     routes: Vec<Routes>,
     routes_of_flow: Vec<u32>,
     /// Alternate paths of flows, in the order of path numbers from 1.
@@ -80,7 +81,7 @@ pub struct Engine<O = ()> {
     plan: Plan,
 }
 
-/// No link.
+/// Index that stands for "none".
 const NONE: u32 = u32::MAX;
 
 /// Propagation from a link to the next link or to endpoints.
@@ -179,7 +180,7 @@ impl<O: Observer> Engine<O> {
         }
     }
 
-    /// Prefetches the endpoints of the next packets of a delay line; see [`narrows_units::prefetch`].
+    /// Prefetches the endpoints of the packets that leave a delay line next; see [`narrows_units::prefetch`].
     #[inline]
     fn prefetch(&self, hop: SourceId) {
         let line = &self.hops[hop as usize].line;
@@ -228,7 +229,7 @@ impl<O: Observer> Engine<O> {
         self.observer.passage(self.now, Passage::Arrives, packet, &self.arena);
         match packet.kind() {
             Kind::External => self.delivered.push((self.now, *packet)),
-            // The hosts' own processes read it.
+            // A process on the real host reads the message.
             Kind::Message if self.senders[packet.flow as usize].is_external() => {
                 self.delivered.push((self.now, *packet));
                 return;
@@ -308,7 +309,7 @@ impl<O: Observer> Engine<O> {
         event(&mut self.observer, self.now, flow, flows);
     }
 
-    /// Sends all packets that a receiver may send now and sets its timer, which was set to `before`.
+    /// Sends all packets that a receiver may send now, and sets its timer if the deadline differs from `before`.
     #[inline]
     fn acknowledge(&mut self, flow: u32, before: Nanos) {
         while let Some(mut packet) = self.receivers[flow as usize].poll_transmit(self.now, &mut self.arena) {
@@ -324,7 +325,7 @@ impl<O: Observer> Engine<O> {
         }
     }
 
-    /// The clock of the run: end of warm-up, bins, samples, application stops.
+    /// Processes the clock events that are due: end of warm-up, bins, samples, application stops.
     fn on_clock(&mut self) {
         while let Some(tick) = self.clock.take(self.now) {
             match tick {
@@ -376,12 +377,12 @@ impl<O: Observer> Engine<O> {
         &self.observer
     }
 
-    /// A flow.
+    /// The state of a flow, by its number.
     pub fn flow(&self, flow: usize) -> FlowState<'_> {
         Flows { senders: &self.senders, receivers: &self.receivers, metrics: &self.metrics }.get(flow as u32)
     }
 
-    /// A link.
+    /// A link, by its number.
     pub fn link(&self, index: usize) -> &Link {
         &self.links[index]
     }

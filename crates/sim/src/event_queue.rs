@@ -1,13 +1,13 @@
-//! The event queue: one pending time per event source, in a four-ary heap; the first sources may be in a list beside
-//! it.
+//! The event queue: one pending time per event source, in a four-ary heap. The times of the first sources may be in a
+//! list beside the heap.
 //!
 //! A source is the head of a delay line, the service of a link, or the timer of an endpoint. Each has at most
-//! one pending time. Postponing a time is free, because its entry is re-keyed when it reaches the top;
-//! retransmission timers do so on every acknowledgement. Events at equal times pop in the order of source
+//! one pending time. Postponing a time is free, because the heap entry is re-keyed only when it reaches the top;
+//! every acknowledgement postpones a retransmission timer. Events at equal times pop in the order of source
 //! numbers, so the order does not depend on history.
 //!
-//! The first sources are delay lines, to which nearly all events belong. If they are few, their times are in a list
-//! that each [`EventQueue::pop`] searches: this costs less than to move them through a heap of timers.
+//! The first sources are delay lines, to which nearly all events belong. If there are few delay lines, their times are
+//! in a list that each [`EventQueue::pop`] searches: this costs less than moving them through a heap of timers.
 //!
 //! With many sources most entries wait in a [`Wheel`] until they are due.
 
@@ -20,7 +20,7 @@ use wheel::Wheel;
 /// Number of an event source.
 pub type SourceId = u32;
 
-/// Time and source in one number, so that one comparison orders two entries: the time in the upper 64 bits.
+/// Time (upper 64 bits) and source in one number, so that one comparison orders two entries.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Entry(u128);
 
@@ -45,14 +45,14 @@ impl Entry {
 struct Slot {
     /// Pending time of the source; `MAX` if idle.
     due: Nanos,
-    /// Time of its valid heap entry; `MAX` if none. Other entries of the source are stale.
+    /// Time of the source's valid entry in the heap or the wheel; `MAX` if it has none. Its other entries are stale.
     entry: Nanos,
 }
 
 /// Pending times of a fixed number of sources.
 #[derive(Debug)]
 pub struct EventQueue {
-    /// Times of the first sources, by number; none if they are many.
+    /// Times of the first sources, by number; empty if there are more than [`MOST_LISTED`].
     listed: Vec<Nanos>,
     heap: Vec<Entry>,
     wheel: Wheel,
@@ -61,20 +61,20 @@ pub struct EventQueue {
     slots: Vec<Slot>,
     /// Time of the last event.
     now: Nanos,
-    /// The top entry was popped and is replaced or removed by the next call.
+    /// The top entry was popped; the next call replaces or removes it.
     hole: bool,
 }
 
 const ARITY: usize = 4;
 /// Prefetch distance in entries that leave the wheel.
 const NEXT: usize = 8;
-/// Most sources in the list.
+/// Maximum number of sources in the list.
 const MOST_LISTED: usize = 8;
-/// Sources from which on the wheel is used: a smaller heap is in the caches closest to the core.
+/// Number of sources from which the wheel is used: a smaller heap fits in the caches closest to the core.
 const MANY: usize = 4096;
 
 impl EventQueue {
-    /// A queue for sources `0..sources`, all idle. The first `frequent` of them have most events.
+    /// A queue for sources `0..sources`, all idle. Most events belong to the first `frequent` sources.
     pub fn new(sources: usize, frequent: usize) -> Self {
         Self::of_size(sources, frequent, sources >= MANY)
     }
@@ -140,8 +140,8 @@ impl EventQueue {
         }
         let listed = self.first_listed();
         loop {
-            // A heap entry is never later than the pending time of its source, and listed sources come first at equal
-            // times.
+            // A valid heap entry is never later than the pending time of its source. At equal times, listed sources
+            // come first.
             let (at, top) = match (self.heap.first(), listed) {
                 (Some(&top), Some((at, _))) if top.at() < at => (top.at(), Some(top)),
                 (Some(&top), None) => (top.at(), Some(top)),
@@ -180,7 +180,7 @@ impl EventQueue {
         }
     }
 
-    /// Moves the wheel on by a tick: entries of postponed sources return to it, others enter the heap.
+    /// Advances the wheel by one tick: entries of postponed sources return to the wheel, others enter the heap.
     #[cold]
     #[inline(never)]
     fn turn(&mut self) {
@@ -205,7 +205,7 @@ impl EventQueue {
         self.leaving = leaving;
     }
 
-    /// The earliest listed source, of equal ones the first.
+    /// The earliest listed source; at equal times, the one with the lowest number.
     #[inline]
     fn first_listed(&self) -> Option<(Nanos, SourceId)> {
         let mut first = (Nanos::MAX, 0);
@@ -230,7 +230,7 @@ impl EventQueue {
         let entry = self.heap[i];
         while i > 0 {
             let parent = (i - 1) / ARITY;
-            // A hole stays at the top: an equal time of a lower source must not rise above it.
+            // A hole stays at the top: an entry with an equal time and a lower source number must not rise above it.
             if self.heap[parent] <= entry || (self.hole && parent == 0) {
                 break;
             }
@@ -256,7 +256,7 @@ impl EventQueue {
     }
 }
 
-/// Position and value of the least child of the entry at `i`; `None` if it has no child.
+/// Position and value of the least child of the entry at `i`; `None` without a child.
 #[inline]
 fn least_child(heap: &[Entry], i: usize) -> Option<(usize, Entry)> {
     let first = i * ARITY + 1;
@@ -302,8 +302,8 @@ mod tests {
     }
 
     proptest! {
-        /// The queue pops as a model that keeps one time per source in a list, whether its times are within a tick of
-        /// the wheel or beyond its end.
+        /// The queue pops the same events as a model that keeps one time per source in a list, whether times lie
+        /// within one tick of the wheel or beyond its end.
         #[test]
         fn event_queue_matches_list_model(
             frequent in 0usize..12,

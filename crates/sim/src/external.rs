@@ -1,9 +1,10 @@
-//! Ends of a flow outside the simulator: real hosts, joined by the simulated network.
+//! Endpoints of a flow outside the simulator: real hosts, connected by the simulated network.
 //!
-//! The owner of the run carries the packets: [`Engine::inject`] takes those that leave a host, and
-//! [`Engine::take_delivered`] returns those that reach one. An end observes them and reports the state of the flow.
-//! Bytes of real packets wait in the arena of the datagrams. Links, routes, metrics, traces and captures do not know
-//! the difference, and the order of events follows exact times, however late the caller is.
+//! The caller that drives the run carries the packets: [`Engine::inject`] takes packets that leave a host, and
+//! [`Engine::take_delivered`] returns packets that reach a host. An endpoint observes these packets and reports the
+//! state of the flow. The bytes of real packets are stored in the arena that DCCP uses. Links, routes, metrics, traces
+//! and captures treat real and simulated packets alike, and events are ordered by exact times, however late the caller
+//! is.
 //!
 //! [`Engine::inject`]: crate::Engine::inject
 //! [`Engine::take_delivered`]: crate::Engine::take_delivered
@@ -19,9 +20,9 @@ pub use crate::sender_view::SenderView;
 /// A sender's report on one of its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketReport {
-    /// The packet left.
+    /// The packet was sent.
     Sent {
-        /// Its number: earlier packets, as reported by the sender.
+        /// Number of packets that the sender reported as sent before this one.
         number: u64,
         /// Its size, with the IP header.
         size: Bytes,
@@ -34,15 +35,15 @@ pub enum PacketReport {
     Lost(u64),
 }
 
-/// The sending end of a flow on a real host.
+/// The sending endpoint of a flow on a real host.
 pub trait ExternalSender: Debug + Send {
     /// A packet with these bytes leaves the host.
     fn on_sent(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]);
     /// A packet with these bytes reaches the host.
     fn on_received(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]) -> AckOutcome;
-    /// The time at which the flow stops.
+    /// Called at the time at which the flow stops.
     fn stop(&mut self, now: Nanos);
-    /// Counters as far as packets show them, and the latest values that the host has reported.
+    /// Counters as far as they can be read from packets, and the latest values that the host has reported.
     fn view(&self) -> SenderView;
     /// See [`SenderView::inflight`]; read after every packet.
     fn inflight(&self) -> Bytes;
@@ -52,19 +53,19 @@ pub trait ExternalSender: Debug + Send {
     fn info(&self) -> Option<TcpInfo>;
     /// Latest internals of the scheme that the host has reported.
     fn telemetry(&self, sink: Telemetry<'_>);
-    /// Reports of the host on its packets between the two latest events, oldest first, and the number of earlier
-    /// reports. `None` if numbers and acknowledgements of its packets are readable.
+    /// Number of earlier reports, and the host's reports on its packets between the two latest events, oldest first.
+    /// `None` if numbers and acknowledgements can be read from the packets themselves.
     fn reports(&self) -> Option<(u64, &[PacketReport])> {
         None
     }
 }
 
-/// The receiving end of a flow on a real host.
+/// The receiving endpoint of a flow on a real host.
 pub trait ExternalReceiver: Debug + Send {
     /// A packet with these bytes leaves the host.
     fn on_sent(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]);
     /// A packet with these bytes reaches the host.
     fn on_received(&mut self, now: Nanos, packet: &Packet, bytes: &[u8]);
-    /// Counters, as far as packets show them.
+    /// Counters, as far as they can be read from packets.
     fn stats(&self) -> &ReceiverStats;
 }

@@ -1,12 +1,13 @@
-//! Jain's index, and convergence to a fair share, computed during the run from the last window of each flow.
+//! Jain's index, and convergence to a fair share, computed during the run from the bytes of each party in the latest
+//! window.
 
 use narrows_cc::Nanos;
 
-/// Least value of Jain's index that counts as fair.
+/// Jain's index from which a window counts as fair.
 const FAIR: f64 = 0.9;
-/// Length of a fairness window; a bin if that is longer.
+/// Length of a fairness window; windows last at least one bin.
 const WINDOW: Nanos = Nanos::from_secs(1);
-/// Time for which all windows must be fair.
+/// Time during which all windows must be fair.
 const LASTING: Nanos = Nanos::from_secs(5);
 
 /// Jain's fairness index: 1 for equal shares, 1/n if one party has everything, and 1 if all shares are zero.
@@ -15,7 +16,7 @@ pub fn jain(shares: impl Iterator<Item = f64>) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (n * squares) }
 }
 
-/// Finds the first one-second window after the last flow start that begins five seconds of fair windows.
+/// Finds the first one-second window after the last flow start that begins five seconds in which all windows are fair.
 #[derive(Debug)]
 pub struct Fairness {
     bin: Nanos,
@@ -28,7 +29,7 @@ pub struct Fairness {
     lasting: usize,
     /// Bins ended so far.
     bins: usize,
-    /// Bytes received by each party at the ends of the newest bins: one row per bin of a window, plus one.
+    /// Bytes received by each party up to the ends of the newest bins: one row per bin of a window, plus one row.
     ends: Vec<u64>,
     /// Party of each flow; all subflows of a connection form one party.
     parties: Vec<usize>,
@@ -36,14 +37,14 @@ pub struct Fairness {
     all: usize,
     /// First bin of the current run of fair windows.
     since: Option<usize>,
-    /// The run of fair windows is long enough.
+    /// Whether a sufficiently long run of fair windows was found.
     found: bool,
-    /// The result is final.
+    /// Whether the result is final.
     settled: bool,
 }
 
 impl Fairness {
-    /// Starts with bins of length `bin`. `flows` gives the start and the party of each flow; parties are
+    /// Starts the search with bins of length `bin`. `flows` gives the start and the party of each flow; parties are
     /// numbered from zero.
     pub fn new(flows: impl Iterator<Item = (Nanos, usize)>, bin: Nanos) -> Self {
         let (starts, parties): (Vec<Nanos>, Vec<usize>) = flows.unzip();
@@ -68,10 +69,10 @@ impl Fairness {
         }
     }
 
-    /// Ends a bin. `received`: bytes so far per flow. `over`: a flow ended before this bin.
+    /// Ends a bin. `received`: bytes received so far per flow. `over`: whether a flow ended before the end of this bin.
     pub fn on_bin(&mut self, received: impl Iterator<Item = u64>, over: bool) {
         self.bins += 1;
-        // Shares of ended flows do not measure fairness.
+        // Once a flow has ended, shares no longer measure fairness.
         self.settled |= over;
         if self.settled {
             return;
@@ -95,7 +96,7 @@ impl Fairness {
         self.settled = self.found;
     }
 
-    /// Time from the last flow start to the window found; `None` if there is none.
+    /// Time from the last flow start to the start of the window found; `None` if none was found.
     pub fn convergence(&self) -> Option<Nanos> {
         self.since.filter(|_| self.found).map(|bin| self.bin * bin as u64 - self.last_start)
     }
@@ -107,7 +108,7 @@ mod tests {
 
     const BIN: Nanos = Nanos::from_millis(100);
 
-    /// Convergence of two flows that start at zero with these rates per bin; `None` ends one.
+    /// Convergence of two flows that start at time zero, with their bytes per bin; `None` means that a flow has ended.
     fn judged(bin: Nanos, rates: impl Iterator<Item = Option<[u64; 2]>>) -> Option<Nanos> {
         let mut fairness = Fairness::new([(Nanos::ZERO, 0), (Nanos::ZERO, 1)].into_iter(), bin);
         let mut received = [0; 2];
@@ -122,22 +123,22 @@ mod tests {
     /// Convergence is the first fair window that begins five fair seconds.
     #[test]
     fn convergence_is_first_window_of_five_fair_seconds() {
-        // 3 s of 1 : 9, 4 s of equal shares, 1 s of 0 : 1, then equal shares. Jain's index is 0.9 from a ratio of 2 on.
+        // Shares: 3 s of 1 : 9, 4 s of 1 : 1, 1 s of 0 : 1, then 1 : 1. For two flows, Jain's index is 0.9 at 2 : 1.
         let rates = |bin: usize| match bin {
             0..30 => [1, 9],
             70..80 => [0, 10],
             _ => [5, 5],
         };
-        // A window of x unequal and 10 - x equal bins gives one flow 50 - 5x and the other 50 + 5x of 100, so Jain's
-        // index 1 / (1 + x^2/100) is 0.9 up to x = 3.
+        // In a window of x unequal and 10 - x equal bins, one flow receives 50 - 5x of 100 bytes and the other 50 + 5x.
+        // Jain's index 1 / (1 + x^2/100) is therefore at least 0.9 up to x = 3.
         let found = judged(BIN, (0..200).map(|bin| Some(rates(bin))));
         assert_eq!(found, Some(BIN * 77));
     }
 
-    /// Less than five fair seconds are not enough, and silence is not fair.
+    /// Fewer than five fair seconds are not enough, and windows without traffic are not fair.
     #[test]
     fn convergence_needs_five_seconds_and_traffic() {
-        // Fifty windows of ten bins, each beginning a bin after the one before.
+        // 59 bins contain fifty windows of ten bins, each of which begins one bin after the previous window.
         assert_eq!(judged(BIN, (0..59).map(|_| Some([5, 5]))), Some(Nanos::ZERO));
         assert_eq!(judged(BIN, (0..58).map(|_| Some([5, 5]))), None);
         assert_eq!(judged(BIN, (0..100).map(|_| Some([0, 0]))), None);
@@ -159,8 +160,8 @@ mod tests {
         assert!((jain([4.0, 1.0].into_iter()) - 25.0 / 34.0).abs() < 1e-12);
     }
 
-    /// The subflows of a connection are one party: two of 3 each beside a flow of 6 are fair, while Jain's
-    /// index of three parties is 0.889.
+    /// The subflows of a connection are one party: two subflows with a rate of 3 each are fair beside a flow with 6. As
+    /// three parties they would have a Jain's index of 0.889.
     #[test]
     fn convergence_counts_subflows_as_one_party() {
         let converged = |parties: [usize; 3]| {
@@ -175,7 +176,7 @@ mod tests {
         assert_eq!(converged([0, 0, 0]), None, "a single party");
     }
 
-    /// Bins longer than five seconds count one by one.
+    /// With bins longer than five seconds, each bin is a window, and one fair window suffices.
     #[test]
     fn convergence_judges_long_bins_one_by_one() {
         let bin = Nanos::from_secs(100);

@@ -1,4 +1,4 @@
-//! Virtual time: scenario → topology → events → trace → metrics.
+//! The simulator in virtual time: scenario → topology → events → trace → metrics.
 
 mod arena;
 mod clock;

@@ -24,7 +24,7 @@ use crate::ends::{ReceiverEndpoint, SenderEndpoint};
 use crate::fairness::{Fairness, jain};
 
 /// Round-trip times of one flow.
-// A cache line, accessed by every acknowledgement.
+// One cache line, which every acknowledgement accesses.
 #[derive(Debug)]
 #[repr(align(64))]
 struct FlowMetrics {
@@ -35,18 +35,20 @@ struct FlowMetrics {
 /// State of the flow's path.
 #[derive(Debug)]
 struct PathMetrics {
-    /// Bandwidth-delay product of the path; `MAX` once inflight has reached it.
+    /// Bandwidth-delay product of the path; `MAX` once the data in flight has reached it.
     unfilled: Bytes,
     /// Data packets dropped by the network.
     drops: u64,
 }
 
-/// Measurement interval of a flow, and state accessed only at its ends and at the end of a bin.
+/// Measurement interval of a flow, and state that is accessed only at the start and the end of the interval and at the
+/// end of a bin.
 #[derive(Debug)]
 struct Span {
-    /// Time at which inflight first reached the bandwidth-delay product; `MAX` until then.
+    /// Time at which the data in flight first reached the bandwidth-delay product; `MAX` until then.
     filled_at: Nanos,
-    /// Start: the end of the warm-up, or the flow's start if it is later or the flow ended in the warm-up.
+    /// Start of the interval: the end of the warm-up. It is the flow's start if that is later or the flow ended in the
+    /// warm-up.
     from: Nanos,
     /// Time at which the application stops.
     stop: Nanos,
@@ -54,7 +56,7 @@ struct Span {
     received_at_stop: Option<(u64, u64)>,
     /// Bytes received by the end of the last bin.
     received: u64,
-    /// Least and greatest number of bytes received in a bin of the span.
+    /// Minimum and maximum number of bytes received in a bin of the interval.
     per_bin: Option<(u64, u64)>,
     /// Counters at the end of the warm-up.
     sender: SenderStats,
@@ -79,7 +81,7 @@ pub struct Metrics {
     bin: Nanos,
 }
 
-/// Bandwidth-delay product of a flow's path, from the least mean rate of its links.
+/// Bandwidth-delay product of a flow's path, from the lowest mean rate of the links on the forward path.
 fn bottleneck_bdp(flow: &FlowPlan, links: &[LinkPlan]) -> Bytes {
     let capacity = |link: usize| links[link].config.capacity.mean_rate().as_bytes_per_sec() as f64;
     let rate = flow.path.forward.iter().map(|hop| capacity(hop.link)).fold(f64::INFINITY, f64::min);
@@ -119,7 +121,7 @@ impl Metrics {
         prefetch(&self.paths[flow], 1);
     }
 
-    /// Prefetches the count that the next sample of a flow changes, if it resembles the last.
+    /// Prefetches the histogram count that the next RTT sample of a flow increments if it resembles the last sample.
     #[inline]
     pub fn prefetch_counts(&self, flow: usize) {
         let metrics = &self.flows[flow];
@@ -134,7 +136,7 @@ impl Metrics {
         metrics.rtt.record(rtt.as_nanos());
     }
 
-    /// Updates the fill time after a sender has sent all it may.
+    /// Updates the fill time after a sender has sent all packets that it may send now.
     #[inline]
     pub fn on_transmitted(&mut self, now: Nanos, flow: u32, sender: &SenderEndpoint) {
         let path = &mut self.paths[flow as usize];
@@ -183,7 +185,7 @@ impl Metrics {
         }
     }
 
-    /// Records the counters of a flow whose application stops.
+    /// Records the receiver's counters of a flow whose application stops.
     pub fn on_stop(&mut self, flow: u32, sender: &SenderEndpoint, receiver: &ReceiverEndpoint) {
         if sender.completed_at().is_none() {
             let got = receiver.stats();

@@ -46,7 +46,7 @@ pub enum Passage {
     Arrives,
 }
 
-/// Declares the events of a run: the trait, and the observers that pass events on.
+/// Declares the events of a run: the trait, and its implementations that forward events to other observers.
 macro_rules! events {
     ($($(#[$doc:meta])* $event:ident($($argument:ident: $Type:ty),+);)+) => {
         /// Observes a run. All methods do nothing by default; `()` observes nothing at no cost.
@@ -65,7 +65,7 @@ macro_rules! events {
             })+
         }
 
-        /// Observes if there is an observer.
+        /// Forwards events to the observer, if there is one.
         impl<O: Observer> Observer for Option<O> {
             $(#[inline]
             fn $event(&mut self, $($argument: $Type),+) {
@@ -75,7 +75,7 @@ macro_rules! events {
             })+
         }
 
-        /// Two observers see the same run, the first one first.
+        /// Forwards each event to two observers in order.
         impl<A: Observer, B: Observer> Observer for (A, B) {
             $(#[inline]
             fn $event(&mut self, $($argument: $Type),+) {
@@ -90,14 +90,14 @@ events! {
     /// Called at each packet event; for drops, `link` is the dropping link.
     packet(now: Nanos, event: PacketEvent, link: Option<u32>, packet: &Packet);
     /// Called for each packet that leaves or reaches a host, acknowledgements and control messages included.
-    /// `arena` has the bytes of datagrams.
+    /// `arena` stores the bytes of DCCP packets and of real hosts' packets.
     passage(now: Nanos, passage: Passage, packet: &Packet, arena: &PayloadArena);
     /// Called when a sender has processed an acknowledgement or a timer, before it sends.
     processed(now: Nanos, flow: u32, flows: Flows<'_>);
     /// Called when a sender has sent all packets that it may send now; for real hosts, after every packet.
     transmitted(now: Nanos, flow: u32, flows: Flows<'_>);
-    /// Called at each sample time; see [`narrows_scenario::TracePlan::samples`]. All links, by number, including those
-    /// without a row in the results: reading a link may settle its counters.
+    /// Called at each sample time; see [`narrows_scenario::TracePlan::samples`]. `links` holds all links by number,
+    /// including those without a row in the results; they are mutable because reading a link may update its counters.
     sample(now: Nanos, flows: Flows<'_>, links: &mut [Link]);
     /// Called at the end of the warm-up, before the counters of links are reset.
     before_reset(now: Nanos, links: &mut [Link]);
@@ -105,7 +105,7 @@ events! {
 
 impl Observer for () {}
 
-/// The state of all flows at one time. An observer that reads none of it costs nothing.
+/// The state of all flows at one time. It is computed when read, so it costs nothing if unread.
 #[derive(Clone, Copy, Debug)]
 pub struct Flows<'a> {
     pub(crate) senders: &'a [SenderEndpoint],
@@ -141,7 +141,7 @@ pub struct RecoveryState {
     pub ssthresh: Option<Bytes>,
     /// Consecutive expiries of the retransmission timer.
     pub timeouts: Option<u32>,
-    /// Whether lost packets are being repaired, or the window is being reduced for a mark.
+    /// Whether the sender retransmits lost packets or reduces its congestion window in response to an ECN mark.
     pub recovering: Option<bool>,
 }
 

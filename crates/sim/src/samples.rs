@@ -1,4 +1,4 @@
-//! Trace samples as rows: one number or text per series of each flow and link.
+//! Trace samples as rows: one number or string per series of each flow and link.
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_packet::{Flags, Kind, Packet};
@@ -21,21 +21,21 @@ pub enum Subject {
 /// Receives rows: subject, name of the series with its unit last, value.
 pub type Sink<'a> = &'a mut dyn FnMut(Subject, &str, Shown);
 
-/// Series of the transport that schemes report too.
+/// Name of the series that both the transport and some schemes report.
 const SSTHRESH: &str = "ssthresh_bytes";
 
-/// Converts samples to rows. Values that `ss -ti` shows have its names, with the unit last, and its counters are
-/// totals. Other counters are given as increments since the previous sample. A scheme's item with the name of a
-/// transport's series is left out.
+/// Converts samples to rows. Values that `ss -ti` shows have the name used by `ss`, with the unit last; counters of
+/// `ss` are totals. Other counters are increments since the previous sample. If a scheme reports a value that the
+/// transport reports under the same name, the scheme's value is left out.
 #[derive(Clone, Debug, Default)]
 pub struct Sampler {
     /// Per flow: bytes in order, bytes received and retransmissions at the last sample.
     flows: Vec<[u64; 3]>,
-    /// Per flow: TCP segments that left and reached the sender.
+    /// Per flow: TCP segments that left the sender, and TCP segments that reached it.
     segments: Vec<[u64; 2]>,
     /// Per link: bytes departed and drops at the last sample.
     links: Vec<[u64; 2]>,
-    /// Per link: increments between the last sample and the reset of the counters.
+    /// Per link: increments between the last sample and the reset of the link's counters at the end of the warm-up.
     carried: Vec<[u64; 2]>,
     last: Nanos,
 }
@@ -153,7 +153,7 @@ impl Sampler {
     }
 }
 
-/// The series of `TCP_INFO`, as `ss -ti` names them. Values that do not exist yet have none.
+/// Passes the series of `TCP_INFO` to `number`, named as in `ss -ti`. Values that do not exist yet are left out.
 fn of_transport(info: &TcpInfo, number: &mut dyn FnMut(&str, f64)) {
     let times = [("rttvar_ms", info.rttvar), ("minrtt_ms", info.min_rtt), ("rto_ms", Some(info.rto))];
     for (series, time) in times {

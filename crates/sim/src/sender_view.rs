@@ -1,9 +1,9 @@
-//! The state of a sender that results and observers read, whatever its kind.
+//! The state that results and observers read, the same for every kind of sender.
 
 use narrows_cc::{Bytes, Nanos, Rate};
 use narrows_tcp::{Sender, SenderStats};
 
-/// A sender at one time: its counters, and the values in force.
+/// The state of a sender at one time: its counters and current values.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SenderView {
     /// Counters.
@@ -20,8 +20,8 @@ pub struct SenderView {
     pub srtt: Option<Nanos>,
     /// Departure time of the first data packet.
     pub first_data_at: Option<Nanos>,
-    /// Completion time of a finite flow: for TCP, all data was acknowledged; for DCCP, which may lose datagrams,
-    /// the peer confirmed the close.
+    /// Completion time of a finite flow. A TCP flow completes when all its data is acknowledged; a DCCP flow, which may
+    /// lose datagrams, completes when the peer confirms the close.
     pub completed_at: Option<Nanos>,
     /// Whether the connection is closed, or will never open.
     pub closed: bool,
@@ -50,7 +50,7 @@ impl SenderView {
         }
     }
 
-    /// The counters and times of a connection that has closed.
+    /// The view of a connection that has closed: only counters and times remain.
     pub(crate) fn ended(self) -> Self {
         Self { inflight: Bytes::ZERO, cwnd: Some(Bytes::ZERO), pacing_rate: None, srtt: None, ..self }
     }

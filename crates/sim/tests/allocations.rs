@@ -1,5 +1,5 @@
-//! A warm run allocates nothing per packet (ARCHITECTURE.md, invariants), multipath connections included,
-//! and flows hold memory only while they last.
+//! After its warm-up a run allocates nothing per packet (ARCHITECTURE.md, invariants), multipath connections included,
+//! and flows occupy memory only between their start and their end.
 
 #![allow(unsafe_code)] // a counting allocator cannot be written without
 
@@ -19,7 +19,7 @@ thread_local! {
     static HELD: Cell<i64> = const { Cell::new(0) };
 }
 
-/// The system allocator with counters per thread: allocations and allocated bytes.
+/// The system allocator with per-thread counters of allocations and allocated bytes.
 struct Counting;
 
 fn count(bytes: i64) {
@@ -55,7 +55,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Allocations and data packets delivered from 40 s to 120 s.
+/// Number of allocations and of data packets delivered from 40 s to 120 s.
 fn in_steady_state(text: &str) -> (u64, u64) {
     let mut engine = Engine::new(spec(text));
     engine.run_until(Nanos::from_secs(40));
@@ -64,7 +64,7 @@ fn in_steady_state(text: &str) -> (u64, u64) {
     (COUNT.get() - before, engine.delivered_packets() - packets)
 }
 
-/// A warm run allocates nothing per packet, for any scheme, scheduler and window.
+/// After its warm-up a run allocates nothing per packet, for any scheme, scheduler and window.
 #[test]
 fn warm_run_allocates_nothing_per_packet() {
     let kept = Box::new(0u8);
@@ -82,13 +82,13 @@ fn warm_run_allocates_nothing_per_packet() {
         for flows in flows {
             let (allocations, packets) = in_steady_state(&paths.text(&flows));
             println!("{name}: {allocations} for {packets} packets\n{flows}");
-            // Rings may double now and then.
+            // Ring buffers may occasionally double in size.
             assert!(packets > 50_000 && allocations <= 10, "{allocations} for {packets} packets: {flows}");
         }
     }
 }
 
-/// Short flows hold little before they start and after they end: routes, measurements and counters.
+/// Short flows occupy little memory before they start and after they end: routes, measurements and counters.
 #[test]
 fn short_flows_hold_memory_while_they_last() {
     const FLOWS: i64 = 4000;
@@ -110,7 +110,7 @@ fn short_flows_hold_memory_while_they_last() {
     println!("bytes per flow: {} built, {} at most, {} at the end", built / FLOWS, most / FLOWS, ended / FLOWS);
     let open = size_of::<narrows_tcp::Sender>() + size_of::<narrows_tcp::Receiver>();
     assert!(built / FLOWS < open as i64 / 4, "{built} bytes before any flow has started");
-    // About a hundred flows are open at a time. An ended flow keeps its counters and its histogram of RTTs.
+    // About a hundred flows are open at any time. An ended flow keeps its counters and its histogram of RTTs.
     assert!((most - built) / FLOWS < open as i64 / 4, "{most} bytes at most");
     assert!(ended <= most && engine.delivered_packets() as i64 >= FLOWS * 50_000 / 1448);
 }

@@ -1,4 +1,4 @@
-//! The examples in `scenarios/`: each plans, resolves and runs.
+//! Every example in `scenarios/` expands, resolves and runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn examples_have_head_comment_with_topology() {
     }
 }
 
-/// Every example runs at its first and last point and fills half of its bottleneck.
+/// Every example runs at the first and the last point of its sweep and uses more than half of its bottleneck.
 #[test]
 fn examples_first_and_last_point_run() {
     for (name, text) in examples() {
@@ -73,7 +73,7 @@ fn examples_first_and_last_point_run() {
         for run in [&runs[0], &runs[runs.len() - 1]] {
             let spec = resolve(&run.scenario, run.seed, &Beside).unwrap();
             let result = narrows_sim::run(spec);
-            // Every scheme and queue reaches half of the link's rate.
+            // Every scheme reaches half of the link's rate with every queue.
             assert!(result.links[0].utilization > 0.5, "{name} {:?}: {}", run.point, result.links[0].utilization);
         }
     }

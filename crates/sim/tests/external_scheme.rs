@@ -7,7 +7,7 @@ use narrows_cc::Params;
 const SCENARIO: &str = "duration = \"10s\"\nseed = 7\n[network]\nrate = \"20mbit\"\nloss = \"0.1%\"\n\
     [[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\n";
 
-/// A copy of NewReno from outside the registry, beside CUBIC, makes the same events as the registered one.
+/// An unregistered copy of NewReno beside CUBIC causes the same events as the registered NewReno.
 #[test]
 fn external_newreno_copy_makes_same_events() {
     let registered = narrows_sim::run(spec(SCENARIO));

@@ -1,4 +1,4 @@
-//! Small random runs over every key of a scenario: none panics or hangs, and results are plausible.
+//! Small random runs that together use every key of a scenario: no run panics or hangs, and results are plausible.
 //! `PROPTEST_CASES=N` runs N / 4 scenarios instead of 64.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-/// Event limit far above every run of this file: a run that reaches it never ends.
+/// Event limit far above the events of every run of this file: a run that reaches it would never end.
 const ENDLESS: u64 = 6_000_000;
 
 /// The first run of a text, or `None` if the text is invalid.
@@ -29,7 +29,7 @@ fn spec(text: &str) -> Option<Plan> {
     resolve(&planned[0].scenario, planned[0].seed, &files).ok()
 }
 
-/// Reads all samples and counts packet events.
+/// Reads all samples; counts their rows and the packet events.
 #[derive(Default)]
 struct Reader {
     sampler: Sampler,
@@ -84,7 +84,7 @@ impl Silences {
         Self { ends, answers: vec![0; spec.flows.len()], drops: vec![0; spec.flows.len()] }
     }
 
-    /// Longest time without an arrival at one end of a flow, up to the last packet that its sender sent.
+    /// Longest time without an arrival at one endpoint of a flow, up to the last packet that its sender sent.
     fn longest(&self, flow: usize) -> Nanos {
         self.ends[flow].iter().map(|end| end.longest_gap).max().unwrap_or_default()
     }
@@ -101,7 +101,7 @@ impl Observer for Silences {
             }
             PacketEvent::Deliver => receiver.note(now),
             PacketEvent::Drop => self.drops[flow] += 1,
-            // A packet sent ends no silence, but shows how long the sender has waited.
+            // Sending a packet does not end a gap between arrivals, but shows that the gap has lasted until now.
             PacketEvent::Send => {
                 for end in [sender, receiver] {
                     end.longest_gap = end.longest_gap.max(now - end.last);
@@ -150,7 +150,7 @@ fn check(spec: &Plan, result: &RunResult) -> Result<(), TestCaseError> {
         prop_assert!(order.iter().all(|rtt| rtt.is_some() == flow.rtt_mean_ms.is_some()), "{order:?}");
         let rtts: Vec<f64> = order.into_iter().flatten().collect();
         prop_assert!(rtts.is_sorted(), "{rtts:?}");
-        // Timestamps count microseconds.
+        // TCP timestamps count microseconds, so a sample may be 0.001 ms too small.
         let least = rtts.first().copied().unwrap_or(f64::INFINITY);
         prop_assert!(least >= flow.rtt_base_ms - 0.001, "an RTT of {least} ms over {} ms", flow.rtt_base_ms);
         if let Some(mean) = flow.rtt_mean_ms {
@@ -180,7 +180,7 @@ fn check(spec: &Plan, result: &RunResult) -> Result<(), TestCaseError> {
 fn config() -> ProptestConfig {
     let default = ProptestConfig::default();
     let cases = default.cases.div_ceil(4);
-    // Few scenarios may be invalid.
+    // At most half of the scenarios may be invalid.
     ProptestConfig { cases, max_global_rejects: cases, max_shrink_iters: 400, ..default }
 }
 
@@ -208,7 +208,8 @@ proptest! {
         check(&spec, &result)?;
     }
 
-    /// Every file of a random scenario completes, unless DCCP gave up because the network let no packet through.
+    /// Every file of a random scenario completes, unless DCCP aborted because the network dropped every packet for too
+    /// long.
     #[test]
     fn random_files_complete(text in files()) {
         let spec = spec(&text);
@@ -221,9 +222,9 @@ proptest! {
     }
 }
 
-/// TCP files complete and arrive whole. DCCP files complete, or their connection was given up: the handshake
-/// after the Request limit without an answer, an open connection after 4 MSL (RFC 4340 sections 8.1.1 and
-/// 8.1.5). The network dropped packets of the flow in that time.
+/// TCP files complete and arrive whole. DCCP files complete, or their connection was aborted because the network
+/// dropped packets of the flow: a handshake after the Request limit without an answer, an open connection after 4 MSL
+/// without one (RFC 4340 sections 8.1.1 and 8.1.5).
 fn check_files(spec: &Plan, result: &RunResult, silences: &Silences) -> Result<(), TestCaseError> {
     for (i, (flow, of)) in result.flows.iter().zip(&spec.flows).enumerate() {
         let state = format!("{} has completion {:?} and {} bytes", flow.flow, flow.completion_s, flow.bytes_delivered);
@@ -232,7 +233,7 @@ fn check_files(spec: &Plan, result: &RunResult, silences: &Silences) -> Result<(
             prop_assert_eq!(AppConfig::File(Bytes::new(flow.bytes_delivered)), of.app);
             continue;
         };
-        // DCCP does not retransmit lost datagrams, so a complete file may lack some.
+        // DCCP does not retransmit lost datagrams, so a completed file may lack some of its data.
         if flow.completion_s.is_some() {
             continue;
         }
@@ -243,7 +244,7 @@ fn check_files(spec: &Plan, result: &RunResult, silences: &Silences) -> Result<(
             // Requests leave after 0, 1, 3, 7, ... s; each, or its Response, was lost.
             prop_assert!(drops >= 8, "{state} after {drops} drops");
         } else {
-            // The server gives up 4 MSL after the first Request, the client up to the Request limit later.
+            // The server aborts 4 MSL after the first Request, and the client at most the Request limit later.
             let least = (config.msl * 4) - config.request_limit;
             prop_assert!(silence >= least, "{state} after {silence:?} of silence");
             prop_assert!(drops > 0, "{state} without a drop");
@@ -252,7 +253,7 @@ fn check_files(spec: &Plan, result: &RunResult, silences: &Silences) -> Result<(
     Ok(())
 }
 
-/// A DCCP file completes over a path without loss; if the path drops everything, the client gives up.
+/// A DCCP file completes over a path without loss; if the path drops everything, the client aborts the handshake.
 #[test]
 fn dccp_file_completes_or_handshake_gives_up() {
     for (loss, completes) in [("0%", true), ("99.9999%", false)] {
@@ -268,10 +269,10 @@ fn dccp_file_completes_or_handshake_gives_up() {
     }
 }
 
-/// Most random scenarios are valid, and together they exercise every scheme and mechanism.
+/// Most random scenarios are valid, and together they use every scheme and mechanism.
 #[test]
 fn random_scenarios_are_mostly_valid_and_cover_all_parts() {
-    // Guards the properties above against vacuous runs.
+    // Without this test, the properties above could hold vacuously.
     let mut runner = TestRunner::deterministic();
     let strategy = scenario();
     let texts: Vec<String> = (0..300).map(|_| strategy.new_tree(&mut runner).unwrap().current()).collect();

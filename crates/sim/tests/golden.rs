@@ -1,5 +1,6 @@
-//! Golden results of every scheme at two grains, and determinism. A golden only shows a change; a law or a
-//! test has to justify it. Record anew with `INSTA_UPDATE=always cargo test -p narrows-sim --test golden`.
+//! Golden results of every scheme (event hashes and rounded results), and determinism. A golden result only shows that
+//! something changed; a law or a test has to justify the change. Record the results again with
+//! `INSTA_UPDATE=always cargo test -p narrows-sim --test golden`.
 //!
 //! Every registered scheme runs alone and against NewReno on the same dumbbell with a little random loss:
 //!
@@ -14,7 +15,7 @@ use narrows_sim::{Engine, RunResult};
 
 const SEED: u64 = 7;
 
-/// Column widths of the tables: of a case, `SCHEME vs newreno`, and of a scheme.
+/// Column widths of the tables: for a case (`SCHEME vs newreno`) and for a scheme.
 const CASE: usize = 32;
 const SCHEME: usize = 20;
 
@@ -67,7 +68,7 @@ fn golden_results_of_every_scheme_are_unchanged() {
     });
 }
 
-/// Another seed gives other events.
+/// A different seed gives different events.
 #[test]
 fn other_seed_gives_other_events() {
     let hash = |seed: u64| {
@@ -78,7 +79,7 @@ fn other_seed_gives_other_events() {
     assert_ne!(hash(1), hash(2));
 }
 
-/// A run in slices of time and of events processes the same events.
+/// A run in slices, which end at a time or at an event limit, processes the same events as a whole run.
 #[test]
 fn run_in_slices_gives_same_events() {
     let flows = ["bbr", "cubic", "vegas"];
@@ -94,7 +95,7 @@ fn run_in_slices_gives_same_events() {
             cut_short += 1;
         }
     }
-    // 20 Mbit/s carry 11 packets in 7 ms with at least two events each, so the event limit ends slices too.
+    // 20 Mbit/s carry 11 packets in a slice of 7 ms, with at least two events each, so the event limit ends slices too.
     assert!(cut_short > 100, "only {cut_short} slices ended at the event limit");
     let sliced = engine.finish();
     assert_eq!((sliced.event_hash, sliced.events), (whole.event_hash, whole.events));

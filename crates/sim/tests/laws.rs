@@ -16,7 +16,7 @@ use narrows_sim::Engine;
 fn law_reno_random_loss_window_matches_mathis() {
     for p in [0.01, 0.003, 0.001] {
         for (scheme, constant) in [("newreno:abc=on", 1.22), ("newreno:abc=off", 0.87)] {
-            // 600 losses' worth of packets at the expected window, plus a tenth for warming up.
+            // Time for 600 losses at the expected window, plus a tenth for the warm-up.
             let expected = constant / f64::sqrt(p);
             let seconds = 660.0 / p / expected * 0.1;
             let (result, window) = lossy(scheme, "100ms", &format!("\"{}%\"", p * 100.0), seconds / 11.0, seconds);
@@ -27,8 +27,8 @@ fn law_reno_random_loss_window_matches_mathis() {
     }
 }
 
-/// Mean windows under deterministic loss match the tables of RFC 9438 section 5.2, with its growth. (Linux grows
-/// less beyond the last maximum.)
+/// Mean windows under deterministic loss match the tables of RFC 9438 section 5.2, with the growth function of the RFC.
+/// (Linux grows more slowly beyond the last maximum.)
 #[test]
 fn law_cubic_periodic_loss_window_matches_rfc9438() {
     let cells = [
@@ -52,8 +52,8 @@ fn law_cubic_periodic_loss_window_matches_rfc9438() {
     }
 }
 
-/// The saw-tooth of one Reno flow over a pipe of 400 packets (48 Mbit/s × 100 ms = 600 kB) gives its
-/// utilisation per buffer.
+/// The saw-tooth of one Reno flow over a pipe of 400 packets (48 Mbit/s × 100 ms = 600 kB) determines the utilisation
+/// for each buffer size.
 #[test]
 fn law_reno_buffer_size_sets_utilisation() {
     let utilisation = |buffer: &str| {
@@ -78,10 +78,10 @@ fn law_vegas_alone_queues_two_to_four_packets() {
     }
 }
 
-/// BBR alone fills the pipe and leaves the queue nearly empty outside its probes. A probe of 1.25 lasts one of
-/// eight phases and queues at most a quarter of a BDP. The next phase drains it down to three send quanta: 3 x 8
-/// packets at 100 Mbit/s, or three packets if a quantum is one. The mean is therefore below a sixteenth of a BDP and
-/// three quanta. (Linux 6.18 queues 34 packets in this place, `docs/fidelity.md`.)
+/// BBR alone fills the pipe and leaves the queue nearly empty outside its probes. A probe with gain 1.25 lasts one of
+/// eight phases and queues at most a quarter of a BDP. The next phase drains the queue down to three send quanta: 3 x 8
+/// packets at 100 Mbit/s, or three packets if a quantum is one packet. The mean is therefore below the sum of a
+/// sixteenth of a BDP and three quanta. (Linux 6.18 queues 34 packets in this scenario, `docs/fidelity.md`.)
 #[test]
 fn law_bbr_alone_fills_pipe_with_quanta_in_queue() {
     bbr_alone("bbr", 24.0);
@@ -94,14 +94,14 @@ fn bbr_alone(scheme: &str, quanta: f64) {
     assert!(link.utilization > 0.95, "utilisation {}", link.utilization);
     let bdp_packets = 100e6 / 8.0 * 0.04 / 1500.0;
     assert!(link.queue_mean_pkt < bdp_packets / 16.0 + quanta, "{} packets queued", link.queue_mean_pkt);
-    // A packet takes 0.12 ms.
+    // The transmission of a packet takes 0.12 ms.
     let longest = 40.0 * 1.05 + 0.12 * quanta;
     assert!(flow.rtt_p50_ms.unwrap() < longest, "median round trip {:?} ms", flow.rtt_p50_ms);
 }
 
-/// In STARTUP the delivery rate doubles every round trip: the gain 2/ln 2 is the smallest that allows it. Data first
-/// arrives one and a half round trips after the start. The test judges rounds from 40 packets on, when the shape of the
-/// initial windows no longer matters, until the pipe of 862 packets is more than half full.
+/// In STARTUP the delivery rate doubles every round trip: 2/ln 2 is the smallest gain that allows this. Data first
+/// arrives one and a half round trips after the start. The test compares rounds with at least 40 packets, in which the
+/// initial window no longer matters, until the pipe of 862 packets is more than half full.
 #[test]
 fn law_bbr_startup_doubles_delivery_each_round() {
     let rtt = Nanos::from_millis(100);
@@ -109,7 +109,7 @@ fn law_bbr_startup_doubles_delivery_each_round() {
     let mut engine = Engine::new(spec);
     let mut delivered = Vec::new();
     for round in 0..8 {
-        // Just after the first packets of each round arrived.
+        // 1 ms before the first packets of the next round arrive.
         engine.run_until(rtt + rtt / 2 + rtt * round + Nanos::from_millis(99));
         delivered.push(engine.delivered_packets() as f64);
     }
@@ -124,7 +124,7 @@ fn law_bbr_startup_doubles_delivery_each_round() {
     }
 }
 
-/// BBR holds its rate under random loss until its probing cannot outweigh the loss (gain 1.25: 20 %).
+/// BBR keeps its rate under random loss up to the rate at which the probe gain of 1.25 cannot compensate it (20 %).
 #[test]
 fn law_bbr_random_loss_keeps_rate_up_to_probe_gain() {
     let share = |loss: f64, warmup_s: f64| {
@@ -137,16 +137,16 @@ fn law_bbr_random_loss_keeps_rate_up_to_probe_gain() {
         let (got, bound) = (share(loss, 6.0), 0.9 * (1.0 - loss / 100.0));
         assert!(got >= bound, "{loss} %: {got} < {bound}");
     }
-    // At 15 % a run keeps 57 to 70 % of the link, depending on the seed.
+    // At 15 % loss a run keeps 57 to 70 % of the link, depending on the seed, so the bound is tested at 12 %.
     let (got, bound) = (share(12.0, 6.0), 0.8 * (1.0 - 0.12));
     assert!(got >= bound, "12 %: {got} < {bound}");
     let got = share(25.0, 40.0);
     assert!(got < 0.15, "25 %: {got}");
 }
 
-/// CoDel (RFC 8289) holds the queue of a loss-based flow near its target of 5 ms with any buffer, at the
-/// price of a few drops. The sooner a flow backs off, the fewer. A sender that counted SACKed data as
-/// inflight would hardly back off and lose hundreds of packets.
+/// CoDel (RFC 8289) keeps the queue of a loss-based flow near its target of 5 ms with any buffer, at the
+/// price of a few drops. The sooner a flow backs off, the fewer drops occur. A sender that counted SACKed data as
+/// in flight would hardly back off and lose hundreds of packets.
 #[test]
 fn law_codel_loss_based_flow_queue_stays_near_target() {
     for scheme in ["newreno", "cubic"] {
@@ -155,7 +155,7 @@ fn law_codel_loss_based_flow_queue_stays_near_target() {
         let (link, flow) = (&result.links[0], &result.flows[0]);
         assert!(link.queue_delay_p95_ms < 10.0, "{scheme}: p95 of the queue {} ms", link.queue_delay_p95_ms);
         assert!(flow.retransmit_percent < 0.05, "{scheme}: {} % retransmitted", flow.retransmit_percent);
-        // A saw-tooth that halves over an empty buffer fills three quarters of the link.
+        // A saw-tooth whose window halves, without a queue, uses three quarters of the link.
         assert!(link.utilization > 0.75, "{scheme}: utilisation {}", link.utilization);
     }
 }

@@ -1,5 +1,5 @@
-//! Explicit-rate schemes on random networks: steady goodput, as rates on the wire, against the max-min fair rates of
-//! the oracle. [`laws`] has an entry per scheme.
+//! Explicit-rate schemes on random networks: steady goodput, converted to rates on the wire, is compared with the
+//! max-min fair rates of the oracle. [`laws`] has an entry per scheme.
 
 use crate::law::run;
 use crate::oracle::{Network, Ranges, explicit_rate_schemes, wire};
@@ -12,12 +12,12 @@ const NETWORKS: u64 = 16;
 const RANGES: Ranges =
     Ranges { nodes: (4, 8), flows: (2, 10), rates: (5.0, 100.0), delays: (1.0, 20.0), limited: 0.25, one_way: false };
 
-/// A full packet.
+/// Size of a full packet in kbit.
 const PACKET_KBIT: f64 = 12.0;
 
-/// Accepted deviation of a rate from the fair rate, as a fraction of the fair rate; negative is below. Where
-/// links reserve headroom, the deviation counts below the lower and above the higher of the fair rates with
-/// and without headroom.
+/// Accepted deviation of a rate from the fair rate, as a fraction of the fair rate; negative if the rate is lower.
+/// Where links reserve headroom, there are two fair rates, with and without headroom, and only the distance below the
+/// lower or above the higher of the two counts.
 type Bounds = std::ops::RangeInclusive<f64>;
 
 /// Factor by which links over-reserve for flows that are limited elsewhere.
@@ -26,13 +26,13 @@ fn headroom(scheme: &str) -> f64 {
     if scheme == "brf" { beta("brf").expect("BRF has a beta") } else { 1.0 }
 }
 
-/// Distance of `rate` from the range between two other rates, as a fraction of the nearer one.
+/// Distance of `rate` from the range between two other rates, as a fraction of the nearer bound.
 fn outside(rate: f64, one: f64, other: f64) -> f64 {
     rate / rate.clamp(one.min(other), one.max(other)) - 1.0
 }
 
-/// Runs a scheme on networks that `draw` returns, with an ACK per two packets from the start, as in the oracle;
-/// compares all flows with the oracle and prints the extremes.
+/// Runs a scheme on networks that `draw` returns, compares the rates of all flows with the oracle and prints the
+/// extremes. As in the oracle, receivers send one ACK per two packets from the start.
 #[track_caller]
 fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
     let wire = wire(scheme);
@@ -58,7 +58,7 @@ fn compare(scheme: &str, kind: &str, draw: Kind, bounds: &Bounds) {
             let measured = flow.goodput_mbit_s / wire.payload;
             let off = measured / fair[f] - 1.0;
             let rtt = network.rtt(&network.traffic[f]);
-            // Less than a packet per round trip is too little for a measurement.
+            // Rates below a packet per round trip are too low to be measured.
             if fair[f] * rtt < PACKET_KBIT {
                 below_a_packet += 1;
                 continue;
@@ -132,31 +132,31 @@ fn every_explicit_rate_scheme_has_stated_bounds() {
 }
 
 laws! {
-    /// The deficit is the queue Q of packets that arrive together by chance: the control law rests where C -
-    /// y = beta/alpha Q/d. Slow links with short round-trip times lose most.
+    /// The deficit comes from the queue Q of packets that arrive together by chance: in equilibrium, C - y =
+    /// beta/alpha Q/d. Slow links with short round-trip times lose most.
     rcp {
         law_one_bottleneck_rates_match_oracle: ONE_BOTTLENECK -0.05..=0.05;
         law_data_both_ways_rates_match_oracle: DATA_BOTH_WAYS -0.05..=0.05;
     }
-    /// One bottleneck: a window sends whole packets only, so a fair share of four packets may lack a fifth,
-    /// which the other flows get. Several bottlenecks: XCP is not max-min fair. It offers the bandwidth that
-    /// it shuffles to all flows, and flows that are limited elsewhere leave it unused. With alpha = 0.4 and
-    /// gamma = 0.1 a link may rest at alpha / (alpha + gamma) = 80 % (Low, Andrew, Wydrowski, 'Understanding
-    /// XCP: equilibrium and fairness', INFOCOM 2005), and slightly less while it shuffles.
+    /// One bottleneck: senders send whole packets only, so a flow with a window of four packets may fall short of its
+    /// fair share by a fifth, which the other flows get. Several bottlenecks: XCP is not max-min fair. It offers the
+    /// bandwidth that it shuffles to all flows, and flows that are limited elsewhere leave their part unused. With
+    /// alpha = 0.4 and gamma = 0.1 the utilisation of a link may settle at alpha / (alpha + gamma) = 80 % (Low, Andrew,
+    /// Wydrowski, 'Understanding XCP: equilibrium and fairness', INFOCOM 2005), and slightly lower during shuffling.
     xcp {
         law_one_bottleneck_rates_match_oracle: ONE_BOTTLENECK -0.20..=0.10;
         law_data_both_ways_rates_match_oracle: DATA_BOTH_WAYS -0.30..=0.10;
     }
-    /// A flow that its application or another port limits gets beta times its usage, and so do ACKs. Beyond
-    /// that, flows of few packets per period lack the packet that a measurement may miss.
+    /// Links reserve beta times the usage of ACKs and of flows that their application or another port limits. In
+    /// addition, a measurement may miss one packet, which matters for flows with few packets per period.
     brf {
         law_one_bottleneck_rates_match_oracle: ONE_BOTTLENECK -0.05..=0.01;
         law_data_one_way_rates_match_oracle: DATA_ONE_WAY -0.05..=0.01;
         law_data_both_ways_rates_match_oracle: DATA_BOTH_WAYS -0.05..=0.01;
     }
     /// Flows whose application uses less than the fair share reserve a twentieth more than they send, and at least two
-    /// packets per round trip. ACKs get a tenth more than they need. Apart from the resulting deficit of the others,
-    /// the deficit is the bandwidth of control messages and a measurement error of one packet.
+    /// packets per round trip. The reservation for ACKs is a tenth more than they need. Other flows lack these reserves
+    /// (the oracle counts them), the bandwidth of control messages, and a measurement error of one packet.
     nodectl {
         law_one_bottleneck_rates_match_oracle: ONE_BOTTLENECK -0.01..=0.005;
         law_data_both_ways_rates_match_oracle: DATA_BOTH_WAYS -0.015..=0.005;

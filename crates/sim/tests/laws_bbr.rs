@@ -1,5 +1,5 @@
-//! BBR v1 against published results: the RTT bias towards long flows, the loss of several flows in buffers
-//! below 1.5 BDP, and a share against CUBIC that does not depend on the number of CUBIC flows.
+//! BBR v1 compared with published results: the bias towards flows with long RTTs, the losses of several flows in
+//! buffers below 1.5 BDP, and a share against CUBIC that does not depend on the number of CUBIC flows.
 //!
 //! One dumbbell with a drop-tail queue of X BDPs of the longest round-trip time:
 //!
@@ -9,7 +9,7 @@ use crate::law::{assert_within, dumbbell, flows, run, spec};
 use narrows_cc::{Nanos, Value};
 use narrows_sim::{Engine, RunResult};
 
-/// Share of flow 1 with RTT `rtt_ms`, against flow 0 with 10 ms: the mean of four seeds, whose shares scatter by 0.02.
+/// Share of flow 1 with RTT `rtt_ms` against flow 0 with 10 ms: the mean over four seeds, whose shares vary by 0.02.
 fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
     let both = flows("bbr", 10, "") + &flows("bbr", rtt_ms, "");
     let text = dumbbell((60.0, Some(20.0)), ("100mbit", buffer), &both);
@@ -21,12 +21,13 @@ fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
     (1..=4).map(share).sum::<f64>() / 4.0
 }
 
-/// The inflight cap 2 bw min_rtt favours the flow with the longer round trip once the buffer lets the queue grow beyond
-/// the cap of the short flow. In a shallow buffer loss comes first, and the short flow gets no less (Hock et al., ICNP
-/// 2017). The share of the long flow therefore grows with the buffer and with the RTT ratio. Ma et al. (arXiv
-/// 1706.09115) measured 6.3 and 87.3 Mbit/s for 10 and 50 ms on Linux with 2 MB of buffer, a share of 0.933.
+/// Once the queue can exceed the inflight cap 2 bw min_rtt of the flow with the short RTT, the cap favours the flow
+/// with the long RTT. In a shallow buffer, losses occur before that, and the short-RTT flow gets no less than the other
+/// (Hock et al., ICNP 2017). The share of the long-RTT flow therefore grows with the buffer and with the RTT ratio. Ma
+/// et al. (arXiv 1706.09115) measured 6.3 and 87.3 Mbit/s for 10 and 50 ms on Linux with 2 MB of buffer, a share of
+/// 0.933.
 ///
-/// Tolerance: 0.02 of a share where the buffer is not the limit, because the probe phases are random.
+/// Tolerance: a share may deviate by 0.02 where the buffer is not the limit, because the probe phases are random.
 #[test]
 fn law_bbr_rtt_bias_grows_with_buffer_and_rtt_ratio() {
     const TOLERANCE: f64 = 0.02;
@@ -47,8 +48,8 @@ fn law_bbr_rtt_bias_grows_with_buffer_and_rtt_ratio() {
 }
 
 /// BBR without SACK settles at the link's rate, because it loses nothing after STARTUP. The losses of STARTUP
-/// are repaired one hole per round trip and then by a timeout that retransmits much data. If any of it
-/// counted as delivered twice, BBR would take it for bandwidth and overflow the buffer repeatedly.
+/// are repaired one hole per round trip and then by a timeout that retransmits much data. If any retransmitted data
+/// counted as delivered twice, BBR would overestimate the bandwidth and overflow the buffer repeatedly.
 #[test]
 fn law_bbr_without_sack_settles_at_link_rate() {
     let rest = format!("[tcp]\nsack = false\n{}", flows("bbr", 40, ""));
@@ -59,18 +60,19 @@ fn law_bbr_without_sack_settles_at_link_rate() {
 }
 
 fn several(count: u32, buffer: &str) -> RunResult {
-    // Skip 30 s: a flow that starts into a queue takes it for propagation delay, and two common ProbeRTT
-    // periods pass until all flows have the true min_rtt.
+    // Skip 30 s: a flow that starts when a queue exists takes the queue for propagation delay. After two simultaneous
+    // ProbeRTT phases all flows have the true min_rtt.
     let all = flows("bbr", 40, &format!("count = {count}\nstagger = \"100ms\""));
     run(&dumbbell((60.0, Some(30.0)), ("100mbit", buffer), &all))
 }
 
 /// Each flow takes its best probe as its bandwidth, so the estimates sum to more than the link's rate. In equilibrium a
-/// probe of 1.25 just reproduces its flow's estimate, and the sum S is at most 1.25 times the rate. Windows of twice
-/// that hold a queue of 2 S - 1 pipes, between 1 and 1.5 BDP, plus 3 quanta of a few segments per flow. A smaller
-/// buffer overflows all the time, and loss slows no flow down: at most 1 - 1/1.25 = 20 % is lost, and up to half a BDP
-/// the size of the buffer makes no clear difference (four flows on Linux 6.18: 10.7 % at 0.25 BDP, 10.3 % at 0.5).
-/// (Hock et al., ICNP 2017: queues of about 1.5 BDP, heavy loss in buffers of 0.8 BDP.)
+/// probe with gain 1.25 just reproduces its flow's estimate, and the sum S of all estimates is at most 1.25 times the
+/// rate. Windows of 2 S BDP in total cause a queue of 2 S - 1 BDP, between 1 and 1.5 BDP, plus 3 quanta of a few
+/// segments per flow. A smaller buffer overflows all the time, and losses do not slow down any flow: at most
+/// 1 - 1/1.25 = 20 % is lost. Up to half a BDP the size of the buffer makes no clear difference (four flows on Linux
+/// 6.18: 10.7 % loss at 0.25 BDP, 10.3 % at 0.5 BDP). (Hock et al., ICNP 2017: queues of about 1.5 BDP, heavy loss in
+/// buffers of 0.8 BDP.)
 #[test]
 fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
     const BDP: f64 = 100e6 / 8.0 * 0.04 / 1500.0;
@@ -90,7 +92,7 @@ fn law_bbr_several_flows_need_buffer_above_one_and_a_half_bdp() {
     }
 }
 
-/// Share of one BBR flow against `cubics` CUBIC flows behind X BDPs of buffer.
+/// Share of one BBR flow against `cubics` CUBIC flows with a buffer of `x` BDP.
 fn share_against_cubic(cubics: u32, x: u32) -> f64 {
     let both = flows("bbr", 40, "") + &flows("cubic", 40, &format!("count = {cubics}"));
     let result = run(&dumbbell((500.0, Some(150.0)), ("10mbit", &format!("{x}bdp")), &both));
@@ -99,20 +101,21 @@ fn share_against_cubic(cubics: u32, x: u32) -> f64 {
     result.flows[0].throughput_mbit_s / total
 }
 
-/// Ware, Mukerjee, Seshan and Sherry (IMC 2019): behind a deep buffer BBR's limit is its inflight cap 2 bw
-/// min_rtt, and its min_rtt is the queue that the others leave when BBR drains its own data in ProbeRTT.
+/// Ware, Mukerjee, Seshan and Sherry (IMC 2019): with a deep buffer BBR is limited by its inflight cap 2 bw
+/// min_rtt, and its min_rtt includes the queue of the other flows, which remains when BBR drains its data in ProbeRTT.
 /// Neither depends on the number of other flows.
 ///
-/// Let c be the rate, l the propagation delay, q = X c l the full buffer, and s BBR's share of the buffer and so of the
-/// link. BBR has s (q + c l) in flight. In ProbeRTT it has four packets, and the others' (1 - s) (q + c l) are in the
-/// pipe and the queue, so min_rtt = ((1 - s) (q + c l) + 4) / c. The cap equals the data in flight where
+/// Let c be the rate, l the propagation delay, q = X c l the full buffer, and s BBR's share of the buffer and therefore
+/// of the link. BBR has s (q + c l) in flight. In ProbeRTT BBR has four packets in flight, and the (1 - s) (q + c l) of
+/// the other flows are in the pipe and the queue, so min_rtt = ((1 - s) (q + c l) + 4) / c. The cap equals the data in
+/// flight if
 ///
 ///     2 s c min_rtt = s (q + c l),    s = 1/2 + 4 / (q + c l),
 ///
-/// and ProbeRTT takes q/c + 0.2 s + l of every 10 s. (Ware et al. omit that the others' data also fills the
-/// pipe when BBR's is gone, and get s = 1/2 + 1/(2 X) + 4/q, the same in the limit of deep buffers.) CUBIC
-/// lets the queue swing below full, where BBR finds a lower min_rtt: the tolerance is 15 % (Linux 6.18 beside two
-/// CUBIC flows behind 16 BDP: 0.43).
+/// and ProbeRTT takes q/c + 0.2 s + l of every 10 s. (Ware et al. neglect that the other flows' data also fills the
+/// pipe while BBR's data is drained, and get s = 1/2 + 1/(2 X) + 4/q, which is equal in the limit of deep buffers.)
+/// CUBIC's queue oscillates below the full buffer, where BBR finds a lower min_rtt. The tolerance is therefore 15 %
+/// (Linux 6.18 beside two CUBIC flows with a buffer of 16 BDP: 0.43).
 #[test]
 fn law_bbr_deep_buffer_share_ignores_cubic_flow_count() {
     let (pipe, l) = (10e6 / 8.0 * 0.04 / 1500.0, 0.04);
@@ -130,9 +133,9 @@ fn law_bbr_deep_buffer_share_ignores_cubic_flow_count() {
     }
 }
 
-/// If an application writes a tenth of the rate, lack of data and not a full pipe limits the samples. BBR therefore
+/// If an application writes at a tenth of the link's rate, the rate samples are application-limited. BBR therefore
 /// stays in Startup, over TCP and DCCP, except for the 200 ms of each ProbeRTT. The application gets its rate within a
-/// hundredth, for data in flight at either end.
+/// hundredth; data in flight at the start and the end of the measurement causes the difference.
 #[test]
 fn law_bbr_application_at_a_tenth_stays_in_startup() {
     for scheme in ["bbr", "bbr2", "bbr3", "dccp-bbr"] {

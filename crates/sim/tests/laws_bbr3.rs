@@ -1,5 +1,5 @@
-//! Laws of BBR v3 on the dumbbell of `laws.rs` with 50 Mbit/s and 40 ms: the BDP is 172 segments, so a probe
-//! comes every 2 to 3 s or 62 rounds.
+//! Laws of BBR v3 on the dumbbell of `laws.rs` with 50 Mbit/s and 40 ms. The BDP is 172 segments, so BBR probes every
+//! 2 to 3 s or 62 rounds.
 
 use crate::law::{run, scenario};
 use narrows_sim::RunResult;
@@ -14,12 +14,12 @@ fn flows(scheme: &str, count: u32) -> String {
     crate::law::flows(scheme, 40, &format!("count = {count}\nstagger = \"300ms\""))
 }
 
-/// BBR v3 alone paces 1 % below the bandwidth while it cruises, and half of its window for 200 ms in 5 s
-/// costs 2 % more (the draft estimates 0.98 in section 5.3.4.2): 0.97 of the link, within 1 %. A probe lasts
-/// at most four rounds, until the third without growth, and each multiplies inflight by 1.2375: 1.35
-/// BDP of queue at its end. PROBE_DOWN drains it with 0.109 of the rate in 12.4 round trips. With the four of
-/// the probe, extended by the queue, that is 18 of 62 round trips at half of the peak on average: the mean is
-/// below 1.35 x 18 / 62 / 2 = 0.20 BDP. Most round trips see no queue.
+/// BBR v3 alone paces 1 % below the bandwidth in PROBE_CRUISE, and PROBE_RTT (half of the window for 200 ms in 5 s)
+/// costs another 2 % (the draft estimates 0.98 in section 5.3.4.2): it uses 0.97 of the link, within 1 %. A probe lasts
+/// at most four rounds, until the third round without growth, and each round multiplies the data in flight by 1.2375:
+/// the queue is 1.35 BDP at the end of the probe. PROBE_DOWN drains the queue with 0.109 of the rate in 12.4 round
+/// trips. With the four rounds of the probe, which the queue lengthens, a queue exists in 18 of 62 round trips, with
+/// half of the peak on average: the mean is below 1.35 x 18 / 62 / 2 = 0.20 BDP. Most round trips see no queue.
 #[test]
 fn law_bbr3_alone_fills_pipe_with_small_queue() {
     let result = dumbbell(60.0, 6.0, "buffer = \"2bdp\"", &flows("bbr3", 1));
@@ -34,8 +34,8 @@ fn law_bbr3_alone_fills_pipe_with_small_queue() {
 
 /// Five flows share 0.3 BDP of buffer. BBR v1 keeps twice the BDP in flight regardless of losses, so the
 /// excess is lost all the time. BBR v3 loses only while it probes: a probe ends as soon as 2 % of a flight is
-/// lost, and its bound keeps the flow below the end of the buffer until the next probe. The losses of v3 stay
-/// below that threshold, and v1 loses at least five times as much.
+/// lost, and the new bound prevents the flow from filling the buffer until the next probe. The losses of v3 stay
+/// below this threshold of 2 %, and v1 loses at least five times as much.
 #[test]
 fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
     let retransmitted = |scheme: &str| {
@@ -51,11 +51,12 @@ fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
 }
 
 /// Random loss below the threshold of 2 % lowers only the short-term bounds. In PROBE_DOWN bw_short falls to the send
-/// rate, 0.9 x 0.99 of the bandwidth. Each of the 50 rounds of PROBE_CRUISE then leaves at least 0.99 (1 - p) of it: at
-/// 1 % loss 0.98, on average 0.64, times 0.89. This gives 0.57 of the link for 50 of 62 rounds, and with the full rate
-/// in the other rounds 0.65. That is a lower bound, because the latest rate is a maximum over a round and hides some
-/// losses. PROBE_DOWN keeps the share below 0.97. Above the threshold every probe is too high, inflight_long falls with
-/// it, and the rate collapses, while BBR v1 holds up to 20 % (`law_bbr_random_loss_keeps_rate_up_to_probe_gain`).
+/// rate, 0.9 x 0.99 = 0.89 of the bandwidth. Each of the 50 rounds of PROBE_CRUISE then multiplies bw_short by at least
+/// 0.99 (1 - p), which is 0.98 at 1 % loss; the mean of this factor over the 50 rounds is 0.64. This gives 0.57 of the
+/// link for 50 of 62 rounds and, with the full rate in the other rounds, 0.65 in total. That is a lower bound, because
+/// the latest rate is a maximum over a round and hides some losses. PROBE_DOWN keeps the share below 0.97. Above the
+/// threshold every probe stops because of losses and lowers inflight_long, so the rate collapses. BBR v1 keeps its rate
+/// up to 20 % loss (`law_bbr_random_loss_keeps_rate_up_to_probe_gain`).
 #[test]
 fn law_bbr3_random_loss_collapses_above_threshold() {
     let share = |scheme: &str, loss: f64| {
@@ -73,9 +74,9 @@ fn law_bbr3_random_loss_collapses_above_threshold() {
     assert!(v3 < 0.3 && v1 > 0.9, "3 %: v1 {v1}, v3 {v3}");
 }
 
-/// Against CUBIC in one BDP of buffer, BBR v1 leaves only the space that its two BDPs do not fill and ignores
-/// losses. BBR v3 reduces its bound to at most 0.7 in a lossy round and keeps 15 % of it free. Jain's index
-/// over all flows is at least a tenth higher, and the CUBIC flows get at least twice as much.
+/// Against CUBIC in one BDP of buffer, BBR v1 ignores losses and leaves CUBIC only the space that its two BDPs do not
+/// fill. BBR v3 reduces its bound to at most 0.7 in a lossy round and leaves 15 % of the bound as headroom. With v3,
+/// Jain's index over all flows is at least a tenth higher, and the CUBIC flows get at least twice as much.
 #[test]
 fn law_bbr3_beside_cubic_leaves_more_than_v1() {
     for count in [1, 3] {

@@ -1,5 +1,5 @@
-//! Laws of BRF: the scheme with its router at the bottleneck. Shares on the wire include headers, goodput
-//! does not: together the flows get 1448 / 1500 of C.
+//! Laws of BRF: the scheme with its router at the bottleneck. Shares on the wire include headers and goodput does not,
+//! so the total goodput is 1448 / 1500 of the link's rate.
 
 use crate::law::{PAYLOAD, assert_within, flows, goodputs, link, pacing_mbit_s, reading, run, scenario, spec};
 use narrows_cc::Nanos;
@@ -10,7 +10,7 @@ use narrows_sim::Engine;
 /// Bottleneck rate in Mbit/s.
 const RATE: f64 = 100.0;
 
-/// A scenario on [`RATE`]; `network` holds further keys, `flows` tables.
+/// A scenario on a link of [`RATE`]; `network` holds further keys of the network, `flows` holds tables.
 fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"1000pkt\"\n{network}");
     scenario(duration_s, warmup_s, &network, flows)
@@ -21,7 +21,7 @@ fn buffered_link((from, to): (&str, &str), rate: &str, delay: &str, buffer: &str
     link(from, to, rate, delay, &format!("buffer = \"{buffer}\"\n{more}"))
 }
 
-/// Packets in the port's queue, read every millisecond until `until_s`.
+/// Packets in the port's queue, read every millisecond from `from_s` to `until_s`.
 fn queue_until(engine: &mut Engine, from_s: f64, until_s: f64) -> Vec<u64> {
     let steps = (from_s * 1e3) as u64..(until_s * 1e3) as u64;
     steps
@@ -44,16 +44,16 @@ fn brf_mixed_rtts_share_equally_without_drops() {
     assert_eq!((link.drops, result.counters().timeouts), (0, 0));
 }
 
-/// One flow fills the link and keeps less than a packet queued.
+/// One flow fills the link and has less than one packet queued on average.
 #[test]
 fn brf_one_flow_fills_link_without_queue() {
     let result = run(&text(10.0, 1.0, "", &flows("brf", 20, "")));
     assert_within("goodput", result.flows[0].goodput_mbit_s, RATE * PAYLOAD, 0.01);
-    // The packet in transmission does not count, one behind it may.
+    // The packet in transmission does not count; one packet behind it may wait.
     assert!(result.links[0].queue_mean_pkt < 1.0, "{}", result.links[0].queue_mean_pkt);
 }
 
-/// BRF and CUBIC flows share by their numbers, in small and large buffers.
+/// BRF and CUBIC share the link in proportion to their numbers of flows, in small and large buffers.
 #[test]
 fn brf_and_cubic_share_by_flow_count_in_any_buffer() {
     for (buffer, cubics) in [("1000pkt", 1), ("100000pkt", 1), ("1000pkt", 3)] {
@@ -66,10 +66,10 @@ fn brf_and_cubic_share_by_flow_count_in_any_buffer() {
     }
 }
 
-/// Time until all rates stay within a tenth of their fair share after a flow joined at 10 s, in round-trip
-/// times of 40 ms; and the longest queue.
+/// Time until all rates stay within a tenth of their fair share after a flow joins at 10 s, in round-trip
+/// times of 40 ms; and the longest queue in packets.
 fn joins(flows_before: u32, network: &str) -> (f64, u64) {
-    // The rate applies at once, without a limit by Linux's receive window.
+    // Without autotuning, Linux's receive window does not limit the rate at first.
     let flow = |extra: &str| flows("brf", 40, &format!("{extra}\ntcp = {{ receive_autotuning = false }}"));
     let all = flow(&format!("count = {flows_before}")) + &flow("start = \"10s\"");
     let mut engine = Engine::new(spec(&text(12.0, 0.0, network, &all)));
@@ -91,21 +91,22 @@ fn joins(flows_before: u32, network: &str) -> (f64, u64) {
 /// All flows have their fair share two round trips after a flow joins.
 #[test]
 fn brf_join_settles_all_shares_in_two_round_trips() {
-    // One for the handshake, and in the paper's form up to one until all others know their share, because
-    // their control intervals are spread.
+    // One round trip for the handshake. In the paper's form, all other flows receive their share within one more round
+    // trip, because their control intervals are spread.
     for flows in [1, 4, 9] {
         let (round_trips, queue) = joins(flows, "");
         assert!(round_trips <= 2.1, "{round_trips}");
-        // With urgent announcements the others are late by the time between two ACKs, not by a round trip.
+        // With urgent announcements the other flows receive their share late by the gap between two ACKs, not by a
+        // round trip.
         assert!(queue <= 30, "{queue}");
         let (round_trips, queue) = joins(flows, "router = { kind = \"brf\", urgent = false }");
         assert!(round_trips <= 2.1, "{round_trips}");
-        // At most half of the link for a round trip of 333 packets.
+        // The queue grows with at most half of the link's rate for a round trip, in which the link carries 333 packets.
         assert!(queue <= 333 / 2, "{queue}");
     }
 }
 
-/// The remaining flows take the share of a flow that leaves within four round trips.
+/// Within four round trips after a flow leaves, the remaining flows use its share.
 #[test]
 fn brf_leave_frees_share_within_four_round_trips() {
     let all = flows("brf", 40, "count = 2") + &flows("brf", 40, "stop = \"5s\"");
@@ -118,8 +119,8 @@ fn brf_leave_frees_share_within_four_round_trips() {
         }
     }
     let round_trips = (settled - 5_000) as f64 / 40.0;
-    // The written data drains, then comes the FIN, a period until the next allocation, and one until the
-    // sender receives it.
+    // The written data drains and the FIN follows. Then one period passes until the next allocation, and another until
+    // the sender receives it.
     assert!(round_trips <= 4.0, "{round_trips}");
 }
 
@@ -133,7 +134,7 @@ fn brf_random_loss_costs_only_lost_packets() {
     assert_eq!(result.links[0].drops, 0);
 }
 
-/// When the switch stops answering, the flows continue with CUBIC and keep the link busy.
+/// When the switch stops sending shares, the flows continue with CUBIC and keep the link busy.
 #[test]
 fn brf_dead_switch_falls_back_to_cubic() {
     let all = flows("brf", 20, "count = 2") + &flows("brf", 20, "start = \"10s\"");
@@ -141,8 +142,8 @@ fn brf_dead_switch_falls_back_to_cubic() {
     let mut engine = Engine::new(spec(&text(30.0, 9.5, network, &all)));
     let rate = |engine: &Engine| engine.link(0).port_statistics().expect("polled").sent.as_f64();
     let mut before = 0.0;
-    // Before the failure, during the timeout, as CUBIC, and when a flow starts that never receives a share:
-    // in every half second the link carries nine tenths of its rate.
+    // In every half second the link carries at least nine tenths of its rate: before the failure, during the timeout,
+    // with CUBIC, and when a flow starts that never receives a share.
     for half in 2..60u64 {
         engine.run_until(Nanos::from_millis(500 * half));
         let sent = rate(&engine);
@@ -151,7 +152,7 @@ fn brf_dead_switch_falls_back_to_cubic() {
         before = sent;
     }
     let result = engine.finish();
-    // The shares are CUBIC's, but no flow starves.
+    // CUBIC determines the shares, but no flow starves.
     assert!(goodputs(&result).iter().all(|goodput| *goodput > RATE / 10.0), "{:?}", goodputs(&result));
 }
 
@@ -165,7 +166,7 @@ fn brf_app_limited_flows_leave_rest_to_others() {
     for limited in &goodputs[2..] {
         assert_within("limited", *limited, 5.0, 0.001);
     }
-    // The limited flows hold 10 % in reserve, which no other flow gets.
+    // The limited flows reserve 10 % more than they use, which no other flow gets.
     let rest = (RATE - 2.0 * 1.1 * 5.0 / PAYLOAD) / 2.0 * PAYLOAD;
     for backlogged in &goodputs[..2] {
         assert_within("backlogged", *backlogged, rest, 0.02);
@@ -173,7 +174,7 @@ fn brf_app_limited_flows_leave_rest_to_others() {
     assert_eq!(result.links[0].drops, 0);
 }
 
-/// Unresponsive UDP gets its share only: the port drops the excess.
+/// Unresponsive UDP gets only its share: the port drops the excess.
 #[test]
 fn brf_udp_flow_gets_share_and_is_policed() {
     let all = flows("brf", 20, "") + &flows("fixed", 20, "protocol = \"udp\"\nparams = { window = 2000 }");
@@ -184,8 +185,8 @@ fn brf_udp_flow_gets_share_and_is_policed() {
 
 /// s ── a ══ b ── d
 ///
-/// The first switch has 80 Mbit/s, the second 40. Two flows cross both, one only the first. The lower share
-/// limits the former, and the first switch gives the rest to the latter.
+/// The first switch has 80 Mbit/s, the second has 40. Two flows cross both switches, and one flow crosses only the
+/// first. The lower share limits the two flows, and the first switch gives the rest to the other flow.
 #[test]
 fn brf_two_switches_lower_share_wins() {
     let link = |from, to, rate, more| buffered_link((from, to), rate, "5ms", "1000pkt", more);
@@ -201,7 +202,7 @@ fn brf_two_switches_lower_share_wins() {
     for through in &goodputs[..2] {
         assert_within("both switches", *through, 20.0 * PAYLOAD, 0.01);
     }
-    // The first switch gives two limited flows 10 % more than they use.
+    // The first switch reserves 10 % more for the two limited flows than they use.
     assert_within("first switch", goodputs[2], (80.0 - 2.0 * 1.1 * 20.0) * PAYLOAD, 0.02);
     assert_eq!(result.counters().timeouts, 0);
     assert!(result.links.iter().all(|link| link.drops == 0), "drops");
@@ -209,8 +210,8 @@ fn brf_two_switches_lower_share_wins() {
 
 /// s ── a ══ b
 ///
-/// The first link has 80 Mbit/s and a switch, the second 20 and none. The switch's shares exceed the path's capacity:
-/// the flows become CUBIC after a round trip, and fill the second link without losing more than CUBIC does.
+/// The first link has 80 Mbit/s and a switch, the second link has 20 Mbit/s and no switch. The switch's shares exceed
+/// the path's capacity: the flows use CUBIC after a round trip and fill the second link without losing more than CUBIC.
 #[test]
 fn brf_narrow_link_without_switch_is_not_flooded() {
     let tables = buffered_link(("s", "a"), "80mbit", "5ms", "1000pkt", "router = \"brf\"")
@@ -223,7 +224,7 @@ fn brf_narrow_link_without_switch_is_not_flooded() {
     let drop_percent =
         |result: &RunResult| result.links.iter().find(|link| link.link == "a-b").expect("the second link").drop_percent;
     assert!(drop_percent(&bounded) < 3.0, "{}", drop_percent(&bounded));
-    // Without the bound most packets are lost all the time.
+    // Without the bound (`overrun = 0`), most packets are lost all the time.
     let flooded = result("params = { overrun = 0 }\n");
     assert!(drop_percent(&flooded) > 50.0, "{}", drop_percent(&flooded));
 }
@@ -255,8 +256,8 @@ fn brf_acks_on_other_path_carry_share() {
     }
 }
 
-/// Two paths with two switches each, ACKs over the other path: both switches of a path announce, and the
-/// lower share counts (equation 7).
+/// Two paths with two switches each; ACKs return over the other path. Both switches of a path announce shares, and the
+/// sender uses the lower share (equation 7).
 #[test]
 fn brf_two_announcements_lower_share_counts() {
     let link = |from, to, rate, more| buffered_link((from, to), rate, "5ms", "2000pkt", more);
@@ -273,8 +274,8 @@ fn brf_two_announcements_lower_share_counts() {
     for (goodput, least) in goodputs(&result).into_iter().zip([40.0, 60.0]) {
         assert_within("goodput", goodput, least * PAYLOAD, 0.01);
     }
-    // A sender that read both shares in turn would keep a growing queue. The empty path takes 20 ms. The queue of the
-    // first round trips stays: at most the data sent in as long again while no switch answers the flow.
+    // If the sender applied both shares alternately, the queue would grow. The RTT of the empty path is 20 ms. The
+    // queue of the first round trips stays: at most the data sent in another 20 ms while no switch answers the flow.
     for flow in &result.flows {
         let mean = flow.rtt_mean_ms.expect("round-trip times");
         assert!(mean < 20.0 + 60.0, "{mean} ms");
@@ -282,9 +283,9 @@ fn brf_two_announcements_lower_share_counts() {
 }
 
 /// Short flows of 2 Mbit/s for half a second each, one after the other, beside a backlogged flow with a long
-/// round trip. With a prediction for their kind they take 2.2 Mbit/s at once. Without it they take half of
-/// the link until their measurement, between one and two periods of 100 ms, and up to another period until
-/// the other flow learns its share.
+/// round trip. With a prediction for their kind, short flows get 2.2 Mbit/s from the start. Without a prediction they
+/// get half of the link until they are measured, between one and two periods of 100 ms, and the other flow learns its
+/// larger share up to another period later.
 #[test]
 fn brf_prediction_limits_known_flows_to_their_usage() {
     let goodput = |prediction: bool| {
@@ -298,16 +299,18 @@ fn brf_prediction_limits_known_flows_to_their_usage() {
         run(&text(12.0, 3.0, &network, &all)).flows[0].goodput_mbit_s
     };
     let (with, without) = (goodput(true), goodput(false));
-    // 1.1 times the usage of the short flows, headers included, is theirs; when they change, that of two of them.
+    // 1.1 times the usage of the short flow, headers included, is reserved; when one short flow follows another, the
+    // reservations of both exist for a time (1.5 on average).
     let rest = (RATE - 1.5 * 1.1 * 2.0 / PAYLOAD) * PAYLOAD;
     assert_within("with", with, rest, 0.02);
-    // Half of the link: 50 ms on average until the next allocation, one period, and 50 ms until the other
-    // flow's control interval.
+    // Half of the link is lost for 50 ms on average until the next allocation, one period of 100 ms, and 50 ms until
+    // the other flow's control interval.
     let lost = (RATE / 2.0 * PAYLOAD - 2.2) * 0.2 / 0.5;
     assert_within("lost", with - without, lost, 0.1);
 }
 
-/// On a link with changing capacity the stated mean is too high half of the time; the measured capacity is not.
+/// On a link with changing capacity, the stated mean exceeds the capacity half of the time; the measured capacity does
+/// not.
 #[test]
 fn brf_measured_capacity_keeps_changing_link_queue_short() {
     let on_5g = |follow: bool| {
@@ -322,8 +325,8 @@ fn brf_measured_capacity_keeps_changing_link_queue_short() {
 }
 
 /// Three flows join at 2.1 s with one share update per round trip. The resulting queue exceeds a tenth of the
-/// buffer, so the controller drains it within the longest round-trip time (equation 16), after it has polled
-/// and its answer arrived.
+/// buffer. The controller polls the port and answers; then the queue drains within the longest round-trip time
+/// (equation 16).
 #[test]
 fn brf_queue_drains_after_controller_poll() {
     let drained = |poll_ms: u32, delay_ms: u32| {
@@ -342,8 +345,8 @@ fn brf_queue_drains_after_controller_poll() {
         println!("polled every {poll_ms} ms, {delay_ms} ms away: {most} packets, drained after {until} ms");
         until
     };
-    // A poll and the controller's delay both ways. Each flow learns its share within a round trip, sends less
-    // for one, and may barely miss one.
+    // A poll interval of 100 ms and the controller's delay both ways, 10 ms. Each flow learns its share within a round
+    // trip, sends less for another, and may just miss one more update.
     assert!(drained(100, 5) <= 100 + 10 + 160);
     // The next poll is at 4 s; the controller's delay both ways takes 200 ms.
     let slow = drained(2_000, 100);

@@ -1,5 +1,5 @@
-//! Convergence time of explicit-rate schemes after a flow joins or leaves, in round-trip times. One entry of
-//! [`LAWS`] per scheme; `--nocapture` prints the table.
+//! Convergence time of explicit-rate schemes after a flow joins or leaves, in round-trip times. [`LAWS`] has an entry
+//! per scheme; `--nocapture` prints the measured times as a table.
 
 use crate::convergence::Deliveries;
 use crate::law::{dumbbell, flows, spec};
@@ -8,7 +8,7 @@ use narrows_cc::Nanos;
 
 /// Bottleneck rate in Mbit/s.
 const RATE: f64 = 100.0;
-/// Times at which one flow joins and leaves, and the end, in seconds.
+/// Times in seconds at which one flow joins, the same flow leaves, and the run ends.
 const JOINS: u64 = 15;
 const LEAVES: u64 = 30;
 const END: u64 = 45;
@@ -16,18 +16,19 @@ const END: u64 = 45;
 /// Per scheme, the accepted round-trip times until all flows stay within a tenth of their fair rates after a
 /// flow joins and after it leaves, over all [`CASES`].
 ///
-/// * RCP gives a new flow the common rate at once and then drains the resulting queue. At 10 ms, where a slot
-///   is as long as a round-trip time, it corrects twice for one cause and falls to a hundredth of the link.
-///   With slots of 2.5 ms it takes as long as at 40 ms.
-/// * XCP moves a tenth of the traffic between flows per round-trip time: to the new flow's half takes about
-///   ln(0.1) / ln(0.9) = 22. Spare capacity redistributes the share of a flow that leaves in a few.
+/// * RCP gives a new flow the common rate immediately and then drains the resulting queue. At an RTT of 10 ms, which
+///   is as long as a slot, RCP corrects twice for one cause and its rate falls to a hundredth of the link. With slots
+///   of 2.5 ms it would take as many round trips as at 40 ms.
+/// * XCP moves a tenth of the traffic between flows per round-trip time: until the new flow has its half, this takes
+///   about ln(0.1) / ln(0.9) = 22 round trips. When a flow leaves, the others receive its share as spare capacity in a
+///   few round trips.
 /// * BRF measures for a round-trip time and allocates; the rates arrive a round trip later. Nodectl requests
 ///   a rate after the handshake.
 const LAWS: &[(&str, f64, f64)] = &[("rcp", 48.0, 8.0), ("xcp", 28.0, 8.0), ("brf", 4.0, 4.5), ("nodectl", 4.2, 4.0)];
 
-/// Permanent flows with their round-trip times in milliseconds; the joining flow has the first of them. At
-/// most eight: window-based senders move in whole packets, and of a fair share of 19 packets with 17 flows,
-/// two are more than a tenth.
+/// Round-trip times in milliseconds of the permanent flows; the joining flow has the first one. There are at most eight
+/// flows, because windows change by whole packets: with 17 flows the fair share would be 19 packets, of which two
+/// packets are more than a tenth.
 const CASES: &[(&str, &[u64])] = &[
     ("1 flow", &[40]),
     ("4 flows", &[40; 4]),
@@ -37,13 +38,13 @@ const CASES: &[(&str, &[u64])] = &[
     ("2 + 2 flows", &[20, 20, 100, 100]),
 ];
 
-/// Fair goodput of each of `flows` on the bottleneck.
+/// Fair goodput of each of `flows` flows on the bottleneck.
 fn fair(flows: usize, payload: f64) -> f64 {
     max_min(&[RATE], &vec![Flow::backlogged(&[0]); flows])[0] * payload
 }
 
-/// Round-trip times (the longest of the case) until rates are fair after the additional flow joins, and after
-/// it leaves.
+/// Time until rates are fair after the additional flow joins, and after it leaves, in multiples of the longest
+/// round-trip time of the case.
 fn measure(scheme: &str, rtts: &[u64]) -> (Option<f64>, Option<f64>) {
     let wire = wire(scheme);
     let rest = "[tcp]\nreceive_autotuning = false\n".to_owned()

@@ -1,5 +1,5 @@
-//! Laws of coupled congestion control: the goals of RFC 6356 and the claims of its successors' papers,
-//! against shares computed from the rules of the schemes.
+//! Laws of coupled congestion control: measured shares are compared with the goals of RFC 6356, the claims of the
+//! papers on its successors, and shares computed from the rules of the schemes.
 
 use crate::law::{assert_within, link, run, spec};
 use crate::multipath::{PAYLOAD, TwoPaths, both, goodput, of_flows, single, windows};
@@ -8,7 +8,7 @@ use narrows_sim::{Engine, RunResult};
 
 const COUPLED: [&str; 6] = ["ewtcp", "olia", "balia", "lia", "mptcp-coupled", "mptcp-semicoupled"];
 
-/// Goodput of connections with two subflows per goodput of as many plain flows with equal segments.
+/// Goodput of connections with two subflows, divided by the goodput of as many plain flows with equal segment size.
 fn ratio(scheme: &str, count: u32, tables: &str) -> f64 {
     let flow = |scheme: &str, more: &str| {
         format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\ncount = {count}\nspread = \"1s\"\n{more}\n")
@@ -19,7 +19,8 @@ fn ratio(scheme: &str, count: u32, tables: &str) -> f64 {
     goodput(&result) / of_flows(&result, "plain")
 }
 
-/// Window of two subflows relative to a plain flow's at this loss probability, by the scheme's rule alone.
+/// Total window of two subflows relative to the window of a plain flow at this loss probability, from the scheme's
+/// rule without a network.
 fn by_rule(scheme: &str, loss: f64) -> f64 {
     let sum: f64 = windows::mean_windows(scheme, [loss; 2], 40_000).iter().sum();
     sum / windows::mean_windows("newreno", [loss], 80_000)[0]
@@ -28,12 +29,12 @@ fn by_rule(scheme: &str, loss: f64) -> f64 {
 /// With independent losses, coupled subflows get the share that their rules give.
 #[test]
 fn law_coupled_independent_losses_give_rule_shares() {
-    // RFC 6356 goal 2 is a ratio of one. EWTCP and OLIA reach it: a quarter of Reno's increase at equal
-    // windows gives half of its window, twice. LIA has 9 % more and BALIA 4 %, because alpha and the best
-    // rate follow the larger of two independently swinging windows. COUPLED has 4 % more, because its windows
-    // rise and fall in turns. SEMI-COUPLED has less than sqrt(2), because its growth a/w_T per segment is at
-    // most Reno's on the smaller window. ACKs are not delayed: a delayed ACK costs each subflow half a
-    // segment, because the odd one waits for the next flight. Windows are whole segments, 20 per subflow.
+    // RFC 6356 goal 2 is a ratio of one. EWTCP and OLIA reach it: with a quarter of Reno's increase at equal
+    // windows, each of two subflows has half of Reno's window. LIA gets 9 % more and BALIA 4 % more, because alpha and
+    // the best rate follow the larger of two independently oscillating windows. COUPLED gets 4 % more, because its
+    // windows grow and shrink alternately. SEMI-COUPLED gets less than sqrt(2), because its growth a/w_T per segment is
+    // at most Reno's growth on the smaller window. ACKs are not delayed: a delayed ACK costs each subflow half a
+    // segment, because an odd last segment waits for the next flight. Windows are whole segments, 20 per subflow.
     for scheme in COUPLED.into_iter().chain(["newreno"]) {
         let tables = "duration = \"400s\"\n[tcp]\nack_every = 1\n[network]\nrate = \"10gbit\"\nloss = \"0.1%\"";
         assert_within(scheme, ratio(scheme, 8, tables), by_rule(scheme, 0.001), 0.05);
@@ -43,11 +44,11 @@ fn law_coupled_independent_losses_give_rule_shares() {
 /// At a shared bottleneck, coupled subflows get at most the share that their rules give.
 #[test]
 fn law_coupled_shared_bottleneck_share_within_rule() {
-    // Drop-tail, with windows of twenty segments and ten per subflow. Seeds differ by jitter of a few packet
-    // times at the bottleneck, so that flows do not stay in phase (Floyd and Jacobson 1992). No scheme has
-    // more than by its rule at independent losses. EWTCP, OLIA and COUPLED have 6 % less: delayed ACKs take
-    // half a segment from every window, and a subflow's is half as large. Packets leave one by one: a plain
-    // flow's bursts lose more than subflows, which get their data segment by segment.
+    // Drop-tail, with windows of twenty segments per plain flow and ten per subflow. Seeds differ by jitter of a few
+    // packet times at the bottleneck, so that flows do not stay in phase (Floyd and Jacobson 1992). No scheme gets
+    // more than its rule gives at independent losses. EWTCP, OLIA and COUPLED get 6 % less: delayed ACKs take half a
+    // segment from every window, and the window of a subflow is half as large. Packets leave one by one, because bursts
+    // of a plain flow would lose more packets than subflows, which get their data segment by segment.
     for scheme in COUPLED.into_iter().chain(["newreno"]) {
         let ratios = (1..=6).map(|seed| {
             let network = "[network]\nrate = \"40mbit\"\njitter = { max = \"1ms\" }\n[tcp]\nprofile = \"rfc\"";
@@ -65,7 +66,7 @@ fn law_coupled_shared_bottleneck_share_within_rule() {
     }
 }
 
-/// Paths that never queue and lose packets at random.
+/// Two paths without queues that lose packets at random.
 fn lossy(percent: [f64; 2], delays: [u32; 2]) -> TwoPaths {
     TwoPaths {
         seconds: 400.0,
@@ -87,8 +88,9 @@ fn parts(result: &RunResult) -> [f64; 2] {
 /// LIA gets the goodput of the best path (RFC 6356 goal 1) and moves off congestion (goal 3).
 #[test]
 fn lia_matches_best_path_and_moves_off_congestion() {
-    // Per round trip subflow r gains alpha w_r/w_T and loses p_r w_r^2/2, so w_r is proportional to 1/p_r: four to one
-    // for one and four losses in a thousand. Alpha makes the sum of w_r/rtt_r that of the best path alone.
+    // Per round trip the window of subflow r grows by alpha w_r/w_T and shrinks by p_r w_r^2/2, so w_r is proportional
+    // to 1/p_r: the ratio is 4 : 1 for losses of 0.1 and 0.4 %. Alpha makes the sum of w_r/rtt_r equal to that of the
+    // best path alone.
     for percent in [[0.1, 0.1], [0.1, 0.4]] {
         let paths = lossy(percent, [20, 20]);
         let best = alone(&paths).into_iter().fold(0.0, f64::max);
@@ -99,11 +101,11 @@ fn lia_matches_best_path_and_moves_off_congestion() {
     }
 }
 
-/// OLIA and BALIA match the best path and use the worse one less than LIA does.
+/// OLIA and BALIA match the best path and use the worse path less than LIA does.
 #[test]
 fn law_olia_balia_match_best_path_and_leave_worse_one() {
     // Both papers claim goal 1 of RFC 6356, at equal and unequal loss and round-trip times. Delayed ACKs cost
-    // two small windows more than one large one, here up to a tenth.
+    // two small windows more than one large window, here up to a tenth.
     for (percent, delays) in [([0.1, 0.1], [20, 20]), ([0.1, 0.4], [20, 20]), ([0.1, 0.1], [10, 40])] {
         let paths = lossy(percent, delays);
         let best = alone(&paths).into_iter().fold(0.0, f64::max);
@@ -123,17 +125,17 @@ fn law_olia_balia_match_best_path_and_leave_worse_one() {
     }
 }
 
-/// In scenario A, two-path users gain nothing; with OLIA and BALIA they take less from others than with LIA.
+/// In scenario A, two-path users gain nothing; with OLIA and BALIA they take less from the other users than with LIA.
 #[test]
 fn law_scenario_a_olia_balia_take_less_from_others_than_lia() {
     const SEEDS: u32 = 8;
     // Scenario A of Khalili et al. (CoNEXT 2012): five two-path users behind a server of 20 Mbit/s, and five
-    // single-path users. The second path of the former is the only one of the latter, 20 Mbit/s.
+    // single-path users. The second path of the two-path users is the only path of the others, with 20 Mbit/s.
     //
     //   s --20-- m --------- p --- d
     //            '--- x --20------'
     //   t ------------'
-    // A few packet times of jitter, so that flows do not stay in phase; means of eight seeds.
+    // Jitter of a few packet times, so that flows do not stay in phase; results are means over eight seeds.
     let jitter = "jitter = { max = \"1ms\" }";
     let links = [
         link("s", "m", "20mbit", "10ms", jitter),
@@ -162,20 +164,21 @@ fn law_scenario_a_olia_balia_take_less_from_others_than_lia() {
     let [uncoupled, lia, olia, balia] =
         ["newreno", "lia", "olia", "balia"].map(|s| others(s, ", { route = [\"s\", \"m\", \"x\", \"d\"] }"));
     println!("others: {alone:.2} alone, {uncoupled:.2}, {lia:.2}, {olia:.2}, {balia:.2}");
-    // LIA takes bandwidth from the others although its users gain nothing (the paper's first problem); OLIA
-    // claims to take much less.
+    // With LIA, two-path users take bandwidth from the others although they gain nothing (the paper's first problem).
+    // With OLIA they should take much less, as the paper claims.
     assert_within("alone", alone, 20.0 * PAYLOAD, 0.02);
     assert!(uncoupled < 0.8 * alone && lia < 0.9 * alone);
     assert!(alone - olia < 0.75 * (alone - lia) && alone - balia < 0.75 * (alone - lia));
 }
 
-/// Linked schemes move off a path while a TCP uses it, and return afterwards.
+/// Linked schemes leave a path while a TCP flow uses it, and return afterwards.
 #[test]
 fn law_linked_schemes_leave_path_of_joining_tcp_and_return() {
     const SEEDS: u32 = 10;
-    // Two paths of 10 Mbit/s; a TCP uses the second from 60 s to 120 s. RED equalises losses, because a full drop-tail
-    // queue would drop from the faster-growing flow. Uncoupled subflows get half, EWTCP half of the TCP's window and so
-    // a third, linked schemes less, because they have an alternate path. Mean of ten seeds.
+    // Two paths of 10 Mbit/s; a TCP flow uses the second from 60 s to 120 s. RED equalises losses, because a full
+    // drop-tail queue would drop from the faster-growing flow. On the second path, uncoupled subflows get half of the
+    // rate; EWTCP has half of the TCP flow's window and therefore gets a third; linked schemes get less, because they
+    // have an alternate path. Means over ten seeds.
     let red = "queue = \"red\"\nbuffer = \"100pkt\"\njitter = { max = \"3ms\" }";
     let paths = TwoPaths { seconds: 140.0, warmup: "0s", more: [red; 2].map(str::to_owned), ..TwoPaths::default() };
     let shares = |scheme: &str| {
@@ -211,12 +214,12 @@ fn law_linked_schemes_leave_path_of_joining_tcp_and_return() {
     }
 }
 
-/// LIA uses the fast path with high loss, which fully coupled windows leave.
+/// LIA uses the fast path with high loss; COUPLED does not.
 #[test]
 fn lia_uses_fast_lossy_path_that_coupled_leaves() {
-    // Wischik et al. (NSDI 2011, section 2.3): 10 ms with 4 % loss against 100 ms with 1 %. A TCP gets four
-    // to five times as much on the first path. COUPLED moves everything to the path with less loss,
-    // regardless of its round-trip time.
+    // Wischik et al. (NSDI 2011, section 2.3): an RTT of 10 ms with 4 % loss against 100 ms with 1 %. A TCP flow gets
+    // four to five times as much on the first path. COUPLED moves everything to the path with less loss,
+    // regardless of round-trip times.
     let paths = lossy([4.0, 1.0], [5, 50]);
     let [fast, slow] = alone(&paths);
     assert!(fast > 3.0 * slow, "{fast} {slow}");
@@ -227,10 +230,10 @@ fn lia_uses_fast_lossy_path_that_coupled_leaves() {
     assert!(coupled < 0.6 * fast, "{coupled}");
 }
 
-/// EWTCP gets half of a TCP's goodput on each path.
+/// EWTCP gets half of a TCP flow's goodput on each path.
 #[test]
 fn ewtcp_gets_half_of_a_tcp_per_path() {
-    // Increase a/w with a = 1/4: at equal loss the window is sqrt(a) of a TCP's.
+    // The increase is a/w with a = 1/4: at equal loss the window is sqrt(a) times the window of a TCP flow.
     let paths = lossy([0.1, 0.1], [20, 20]);
     let [first, second] = alone(&paths);
     let own = parts(&run(&paths.text(&both("ewtcp", ""))));
@@ -242,8 +245,8 @@ fn ewtcp_gets_half_of_a_tcp_per_path() {
 #[test]
 fn olia_and_balia_leave_more_to_single_path_flows_than_lia() {
     // Scenario C of Khalili et al. (CoNEXT 2012): five two-path users have one path to themselves and share
-    // the other with five single-path users. The optimum leaves the shared path to the latter. An uncoupled
-    // user takes as much of it as they do.
+    // the other with five single-path users. In the optimum, single-path users get the whole shared path. An uncoupled
+    // two-path user takes as much of it as a single-path user.
     let paths = TwoPaths { seconds: 200.0, delays: [40, 40], ..TwoPaths::default() };
     let singles = |scheme| {
         let flows = both(scheme, "count = 5") + &single("newreno", "b", "count = 5\nlabel = \"single\"");

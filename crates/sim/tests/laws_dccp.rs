@@ -1,4 +1,4 @@
-//! Laws of DCCP flows: goodput against equations, delays at the application, packet conservation in the transport.
+//! Laws of DCCP flows: goodput compared with equations, delays between applications, accounting of every packet.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use narrows_sim::Engine;
 const HEADER: f64 = 20.0 + 16.0;
 const SHORT_HEADER: f64 = 20.0 + 12.0;
 
-/// One bottleneck.
+/// A dumbbell with one bottleneck.
 #[derive(Clone, Copy)]
 struct Bell<'a> {
     rate: &'a str,
@@ -29,7 +29,7 @@ impl Default for Bell<'_> {
 }
 
 impl Bell<'_> {
-    /// Scenario text of flows with 40 ms RTT: scheme and further keys each.
+    /// Scenario text of flows with 40 ms RTT; each is given by its scheme and further keys.
     fn text(&self, flows: &[(&str, &str)]) -> String {
         let mut text = format!(
             "duration = \"{}s\"\nwarmup = \"{}s\"\n[network]\nrate = \"{}\"\n{}\n",
@@ -67,8 +67,8 @@ fn internal(engine: &Engine, name: &str) -> Option<f64> {
 }
 
 /// Mathis et al. 1997 with one packet of growth per window: W = sqrt(3/2) / sqrt(p) = 1.22 / sqrt(p) for
-/// periodic losses, 1.31 / sqrt(p) for independent ones (Ott, Kemperman and Mathis 1996). Loss events of a
-/// round trip without growth take some of it: 15 % each way, as for NewReno.
+/// periodic losses, 1.31 / sqrt(p) for independent losses (Ott, Kemperman and Mathis 1996). In the round trip of a
+/// loss event the window does not grow, which reduces W. Tolerance: 15 % in both directions, as for NewReno.
 #[test]
 fn law_ccid2_window_follows_root_of_loss_rate() {
     for p in [0.001, 0.005, 0.01] {
@@ -87,9 +87,9 @@ fn law_ccid2_window_follows_root_of_loss_rate() {
     }
 }
 
-/// RFC 5348: the send rate is the equation's rate at the loss event rate that the receiver reports. For that
-/// rate, an interval begins with a loss and holds a round trip, in which further losses do not count, and
-/// then 1/p packets on average. The round trip has 1 / f(p) packets.
+/// RFC 5348: the send rate is the equation's rate at the loss event rate that the receiver reports. A loss interval
+/// begins with a loss. It contains one round trip, in which further losses do not count, and then 1/p packets on
+/// average. The round trip has 1 / f(p) packets.
 #[test]
 fn law_ccid3_rate_matches_tfrc_equation() {
     for p in [0.002, 0.01, 0.03] {
@@ -110,16 +110,17 @@ fn law_ccid3_rate_matches_tfrc_equation() {
         for _ in 0..50 {
             expected = 1.0 / (1.0 / p + 1.0 / tfrc::round_trips_per_segment(expected));
         }
-        // Below the equation only if twice the receive rate is less, a round trip after p fell.
+        // The rate is below the equation's only if twice the receive rate is lower, in the round trip after p fell.
         assert_within(&format!("rate at {p}"), rates / samples, equations / samples, 0.02);
         assert_within(&format!("goodput at {p}"), goodput, rates / samples * 8e-6 * (1.0 - p), 0.03);
-        // Mean of eight weighted intervals; 540 s hold 3 000 to 10 000 intervals.
+        // The reported interval is the mean of eight weighted intervals; 540 s contain 3 000 to 10 000 intervals.
         assert_within(&format!("loss interval at {p}"), intervals / samples, 1.0 / expected, 0.1);
     }
 }
 
-/// RFC 5348 section 1: within a factor of two of TCP's rate. RED drops both with the same probability; a full
-/// drop-tail buffer favours CCID 3, because it drops more of a window's bursts than of paced packets.
+/// RFC 5348 section 1: the rate of CCID 3 is within a factor of two of TCP's rate. RED drops packets of both schemes
+/// with the same probability. A full drop-tail buffer favours CCID 3, because it drops more packets of CCID 2's bursts
+/// than of CCID 3's paced packets.
 #[test]
 fn law_ccid3_and_ccid2_share_within_factor_two() {
     let share = |more: &str| {
@@ -138,7 +139,7 @@ fn law_ccid3_and_ccid2_share_within_factor_two() {
     assert!(losses < 0.9 && ratio > 1.0, "{ratio} at {losses} of the losses");
 }
 
-/// CCID 3's purpose: its throughput varies less than that of a window that halves.
+/// The throughput of CCID 3 varies less than that of CCID 2, whose window halves. This is the purpose of CCID 3.
 #[test]
 fn law_ccid3_throughput_is_smoother_than_ccid2() {
     for p in ["0.3%", "1%", "3%"] {
@@ -153,7 +154,7 @@ fn law_ccid3_throughput_is_smoother_than_ccid2() {
     }
 }
 
-/// Mean and standard error over seeds of a single flow's goodput at `p` percent loss.
+/// Mean and standard error, over all seeds, of the goodput of a single flow at `p` percent loss.
 fn over_seeds(scheme: &str, p: u32) -> [f64; 2] {
     let bell =
         Bell { rate: "20mbit", more: &format!("buffer = \"2bdp\"\nloss = \"{p}%\""), seconds: 60.0, warmup: 20.0 };
@@ -168,10 +169,10 @@ fn over_seeds(scheme: &str, p: u32) -> [f64; 2] {
 
 const SEEDS: u32 = 8;
 
-/// Up to 20 % loss DCCP-BBR has BBR's gains: constant gains (`loss_low` at its maximum) give the same events.
-/// Above, BBR's probe delivers less than its estimate, because 1.25 (1 - p) < 1. DCCP-BBR's probe compensates
-/// up to 30 % loss and sinks more slowly beyond (1.5 x 0.65 = 0.975 against 0.81 at 35 %). Policer detection
-/// and packet conservation, which suppress the probe, are off.
+/// Up to 20 % loss DCCP-BBR uses BBR's gains: constant gains (`loss_low` at its maximum) give the same events.
+/// Above 20 % a probe of BBR delivers less than the estimate, because 1.25 (1 - p) < 1. The probe of DCCP-BBR
+/// compensates up to 30 % loss, and beyond that its rate falls more slowly (at 35 % loss, the factor is 1.5 x 0.65 =
+/// 0.975 against 0.81). Policer detection and packet conservation, which suppress the probe, are off.
 #[test]
 fn law_dccp_bbr_high_loss_keeps_rate_that_bbr_loses() {
     let model = "dccp-bbr:lt_bw=off";
@@ -184,7 +185,7 @@ fn law_dccp_bbr_high_loss_keeps_rate_that_bbr_loses() {
         if n == 0 {
             assert!((mean - base).abs() < 1e-9 && mean > 0.95 * most(p) && mean < most(p) * 1.01, "{mean} and {base}");
         } else {
-            // With eight seeds, a difference of four standard errors is not chance.
+            // With eight seeds, a difference of four standard errors is significant.
             let deviation = (mean - base) / f64::hypot(base_error, error);
             assert!(if n == 1 { deviation.abs() < 4.0 } else { deviation > 4.0 }, "{mean} and {base} at {p}");
         }
@@ -192,9 +193,9 @@ fn law_dccp_bbr_high_loss_keeps_rate_that_bbr_loses() {
     assert!([bbr, adaptive].iter().all(|means| means.is_sorted_by(|a, b| a[0] > b[0])));
 }
 
-/// A recovery lasts a round trip, because nothing is retransmitted, and Linux's BBR conserves packets in it:
-/// the window equals the delivered data. At 15 % loss recoveries follow each other, and no probe delivers
-/// more than the estimate, with either scheme over DCCP.
+/// A recovery lasts a round trip, because nothing is retransmitted. During recovery, Linux's BBR conserves packets:
+/// the window equals the delivered data. At 15 % loss, one recovery follows the other, so no probe delivers
+/// more than the estimate, with both schemes over DCCP.
 #[test]
 fn law_bbr_packet_conservation_suppresses_probes() {
     let [bbr, whole, free] =
@@ -204,7 +205,7 @@ fn law_bbr_packet_conservation_suppresses_probes() {
     assert!(free[0] > 2.0 * whole[0]);
 }
 
-/// 10 s hold 1 250 datagrams: the reported loss rate has standard deviation sqrt(p (1 - p) / 1250).
+/// In 10 s the source sends 1 250 datagrams: the reported loss rate has standard deviation sqrt(p (1 - p) / 1250).
 #[test]
 fn dccp_bbr_sender_gets_loss_rate_of_ten_seconds() {
     let source = "app = { kind = \"cbr\", rate = \"1mbit\", write = \"1000B\" }";
@@ -220,34 +221,35 @@ fn dccp_bbr_sender_gets_loss_rate_of_ten_seconds() {
     }
 }
 
-/// A constant rate below capacity arrives complete, with propagation and transmission delay only.
+/// All datagrams of a constant-rate source below capacity arrive, with only propagation and transmission delay.
 #[test]
 fn dccp_cbr_below_capacity_arrives_without_queueing() {
     let source = "app = { kind = \"cbr\", rate = \"1mbit\", write = \"1000B\" }";
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
         let result = Bell::default().run(&[(scheme, source)]);
         let reported = datagrams(&result);
-        // 125 datagrams per second; the last one or two are inflight.
+        // 125 datagrams per second; the last one or two are still in flight.
         assert_eq!((reported.unsent, result.links[0].drops), (0, 0), "{scheme}");
         assert!((3_745..=3_750).contains(&reported.delivered), "{scheme}: {}", reported.delivered);
         assert_within(scheme, result.flows[0].goodput_mbit_s, 1.0, 0.002);
-        // 20 ms there and 1036 bytes at 10 Mbit/s. A packet that acknowledges ACKs is longer.
+        // Delay: 20 ms one way and transmission of 1036 bytes at 10 Mbit/s. Packets that acknowledge ACKs are longer.
         let travel = 20.0 + (1000.0 + HEADER) * 8.0 / 10e3;
         println!("{scheme}: {reported:?}, travel {travel}");
         assert!((reported.delay_min_ms.unwrap() - travel).abs() < 0.001, "{scheme}");
         assert_within(scheme, reported.delay_p95_ms.unwrap(), travel, 0.016);
-        // ProbeRTT: 0.24 s in ten with four packets in flight instead of 5.1, so at most 50 ms of data queue up.
+        // ProbeRTT: for 0.24 s of every 10 s, four packets may be in flight instead of 5.1, so at most 50 ms of data
+        // queue up.
         let waits = if scheme == "dccp-bbr" { 0.05 * 0.3 / 10.0 * 1e3 } else { 0.05 };
         assert!((reported.delay_mean_ms.unwrap() - travel).abs() < waits, "{scheme}");
     }
 }
 
-/// A sender paced below its source with a full queue of n: the overflow policy decides the age of delivered
-/// datagrams. Drop-newest serves the queue in order, so each datagram waits n / served. Drop-oldest keeps the
-/// newest n: n / offered.
+/// If a sender is paced below the rate of its source, its queue of n datagrams is full, and the overflow policy
+/// determines the age of delivered datagrams. With drop-newest each datagram waits for the whole queue, n / (served
+/// rate). With drop-oldest the queue contains the newest n datagrams, and each waits n / (offered rate).
 #[test]
 fn dccp_overflow_policy_sets_queueing_delay() {
-    // 250 datagrams of 1000 bytes per second, of which 125 can leave.
+    // The source writes 250 datagrams of 1000 bytes per second, of which 125 can be sent.
     let delay = |overflow: &str| {
         let source = format!(
             "params = {{ rate = 1, window = 1e6 }}\napp = {{ kind = \"cbr\", rate = \"2mbit\", write = \"1000B\" }}\n\
@@ -256,18 +258,18 @@ fn dccp_overflow_policy_sets_queueing_delay() {
         let result = Bell::default().run(&[("fixed", &source)]);
         let reported = datagrams(&result);
         println!("{overflow}: {reported:?}");
-        // A datagram written in 30 s is delivered, dropped or still queued.
+        // Each of the 7500 datagrams written in 30 s is delivered, dropped or still queued.
         let rest = 7_500 - (reported.delivered + reported.unsent);
         assert!((50..=56).contains(&rest), "{overflow}: {rest}");
         assert_within(overflow, result.flows[0].goodput_mbit_s, 1.0, 0.01);
         reported.delay_mean_ms.unwrap() - (20.0 + (1000.0 + HEADER) * 8.0 / 10e3)
     };
-    // One datagram more or less: the one that is about to leave.
+    // Tolerance: one datagram, the next to be sent.
     assert_within("drop-newest", delay("drop-newest"), 50.0 / 0.125, 0.03);
     assert_within("drop-oldest", delay("drop-oldest"), 50.0 / 0.250, 0.03);
 }
 
-/// A video below capacity gets its rate, and only large frames wait.
+/// A video source below capacity gets its rate, and only large frames are delayed.
 #[test]
 fn dccp_video_below_capacity_gets_its_rate() {
     let source = |rate: &str| {
@@ -281,10 +283,10 @@ fn dccp_video_below_capacity_gets_its_rate() {
         let reported = datagrams(&result);
         println!("{scheme}: {} Mbit/s, {reported:?}", result.flows[0].goodput_mbit_s);
         assert_eq!(reported.unsent, 0, "{scheme}");
-        // Frames vary by 20 %, in 55 groups of 25: 0.2 / sqrt(1375) is half a percent.
+        // The size of each of 1375 frames (55 groups of 25) varies by 20 %: 0.2 / sqrt(1375) is half a percent.
         assert_within(scheme, result.flows[0].goodput_mbit_s, 2.0, 0.02);
-        // 20 ms there for a packet of at least one byte; a frame of 10 kB takes bursts of at most two round
-        // trips on average.
+        // The minimum delay is 20 ms for a packet of at least one byte. A frame of 10 kB is sent within two round trips
+        // on average.
         let [least, mean, p95] =
             [reported.delay_min_ms, reported.delay_mean_ms, reported.delay_p95_ms].map(Option::unwrap);
         assert!((20.0..20.6).contains(&least) && mean < p95 && mean < 20.0 + 80.0, "{scheme}");
@@ -309,15 +311,16 @@ fn dccp_file_completes_and_closes_connection() {
             assert_eq!(reported.delivered + lost.round() as u64, 691, "{scheme}");
             assert_eq!(flow.bytes_delivered == 1_000_001, reported.delivered == 691, "{scheme}");
             assert_eq!(lost > 0.5, !all || result.links[0].drops > 0, "{scheme}");
-            // Not before the link can carry it.
+            // The file cannot complete before the link has carried all its data.
             assert!(flow.completion_s.is_some_and(|s| s > 1.0 * 8.0 / 10.0), "{scheme}");
         }
     }
 }
 
 /// At any time, for every scheme, loss and application: a datagram that the application wrote was refused, is
-/// queued or was sent. A sent datagram is in the network, lost there or has arrived. The sender counts each
-/// packet as delivered, lost, unanswered (CCID 3's timer) or outstanding, and delivers no more than arrived.
+/// queued or was sent. A sent datagram is in the network, was dropped there or has arrived. The sender counts each
+/// packet as delivered, lost, unanswered (CCID 3's timer) or outstanding, and counts no more packets as delivered than
+/// have arrived.
 #[test]
 fn law_dccp_every_datagram_is_counted_once() {
     let networks = [
@@ -334,7 +337,7 @@ fn law_dccp_every_datagram_is_counted_once() {
             let more = format!("{app}\nstop = \"10s\"\ncount = 2");
             let mut engine = Engine::new(spec(&bell.text(&[(scheme, &more)])));
             let (mut most, mut sent) = (0, 0);
-            // Not a multiple of a round trip or of a frame.
+            // The step is not a multiple of a round trip or of a frame interval.
             for step in 1..=1_200 {
                 engine.run_until(Nanos::from_micros(step * 9_973));
                 let ledger = engine.packet_ledger();
@@ -357,7 +360,7 @@ fn law_dccp_every_datagram_is_counted_once() {
 /// A failed or stopped flow does not complete.
 #[test]
 fn dccp_abandoned_or_stopped_flow_does_not_complete() {
-    // The sender gives up the Request after three minutes (RFC 4340 section 8.1.1).
+    // The sender stops retransmitting the Request after three minutes (RFC 4340 section 8.1.1).
     let never = Bell { more: "loss = \"99.99%\"", warmup: 0.0, seconds: 200.0, ..Bell::default() };
     let result = never.run(&[("ccid2", "size = \"100kB\"")]);
     assert_eq!((result.flows[0].completion_s, result.flows[0].bytes_delivered), (None, 0));
@@ -365,7 +368,7 @@ fn dccp_abandoned_or_stopped_flow_does_not_complete() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr"] {
         let flow = &stopped.run(&[(scheme, "stop = \"5s\"")]).flows[0];
         assert_eq!(flow.completion_s, None, "{scheme}");
-        // Goodput covers the four seconds from the warm-up to the stop, not to the close a round trip later.
+        // Goodput covers the four seconds from the warm-up to the stop; the connection closes a round trip later.
         let all = flow.bytes_delivered as f64 * 8.0 / 1e6;
         assert!(flow.goodput_mbit_s > all / 5.0 && flow.goodput_mbit_s <= 10.0, "{scheme}: {flow:?}");
     }
@@ -406,7 +409,7 @@ fn dccp_ecn_marks_reduce_like_losses() {
         println!("{scheme}: marks, drops {marks:?}, {drops:?}; {:?}, {:?}", goodputs(&marked), goodputs(&dropped));
         assert!(marks.0 > 0 && marks.1 == 0 && drops.0 == 0 && drops.1 > 0, "{scheme}");
         assert!(scheme == "ccid3" || marked.counters().ecn_reductions > 0, "{scheme}");
-        // Marks hold the queue as losses do: the rate is the link's, the delay CoDel's.
+        // Marks limit the queue as losses do: the flow gets the link's rate, and CoDel limits the delay.
         assert_within(scheme, goodputs(&marked)[0], goodputs(&dropped)[0], 0.1);
         assert!(marked.links[0].queue_delay_mean_ms < 25.0, "{scheme}");
     }
@@ -442,10 +445,11 @@ fn dccp_dead_link_silences_sender_until_it_recovers() {
         let lost = engine.finish().links[0].random_losses;
         println!("{scheme}: delivered {before}, {dead}, {alive}, {later}, {end}; {lost} lost");
         assert_eq!(alive.to_bits(), dead.to_bits(), "{scheme}: data arrives over a dead link");
-        // As before within ten seconds.
+        // Ten seconds after the outage the rate is the same as before.
         assert_within(scheme, (end - later) * 8e-6 / 15.0, 10.0 * 1448.0 / (1448.0 + HEADER), 0.05);
-        // One window: BDP and buffer are 67 packets. CCID 3's rate halves every four round trips, so it sends eight
-        // windows. Then timers send one packet each, doubling from a fifth of a second; CCID 3 sends one in 16 s.
+        // A window is lost: BDP and buffer are 67 packets. CCID 3's rate halves every four round trips, so CCID 3 loses
+        // eight windows. Then each timer sends one packet; timers double from a fifth of a second, and CCID 3 sends one
+        // packet in 16 s.
         let most = if scheme == "ccid3" { 8 * 67 } else { 67 + 10 };
         assert!((30..=most + 10).contains(&lost), "{scheme}: {lost} lost");
     }

@@ -1,5 +1,5 @@
-//! Laws of explicit feedback: RCP and XCP with their routers at the bottleneck of a dumbbell. Rates on the
-//! wire include headers, goodput does not: together the flows get payload / (payload + header) of C.
+//! Laws of explicit feedback: RCP and XCP with their routers at the bottleneck of a dumbbell. Rates on the wire include
+//! headers and goodput does not, so the total goodput is payload / (payload + header) of the link's rate.
 
 use crate::law::{assert_within, cwnd, pacing_mbit_s, reading, run, scenario, spec};
 use narrows_cc::Nanos;
@@ -19,7 +19,7 @@ fn payload_share(scheme: &str) -> f64 {
     1448.0 / (1448.0 + header)
 }
 
-/// A scenario on [`RATE`] with an ample buffer; `flows` holds tables.
+/// A scenario on a link of [`RATE`] with a large buffer; `flows` holds tables.
 fn text(duration_s: f64, warmup_s: f64, flows: &str) -> String {
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"8bdp\"");
     scenario(duration_s, warmup_s, &network, flows)
@@ -35,7 +35,7 @@ fn extremes(result: &RunResult) -> (f64, f64) {
     (all().fold(0.0, f64::max), all().fold(f64::INFINITY, f64::min))
 }
 
-/// All flows get the same share of the whole link, its queue is short, and nothing is dropped.
+/// All flows get the same share of the whole link, the queue is short, and nothing is dropped.
 #[track_caller]
 fn assert_equal_shares(scheme: &str, count: u32, result: &RunResult, tolerance: f64) {
     let link = &result.links[0];
@@ -72,7 +72,7 @@ fn rcp_mixed_rtts_share_link_equally() {
     assert_equal_shares("rcp", 4, &result, 0.05);
 }
 
-/// A flow with a line rate of 20 Mbit/s requests no more and gets it, routers refuse no stamp, and the others
+/// A flow with a line rate of 20 Mbit/s requests and gets this rate, routers refuse no stamp, and the other flows
 /// share the rest.
 #[test]
 fn rcp_line_rate_limits_request_and_others_share_rest() {
@@ -80,7 +80,7 @@ fn rcp_line_rate_limits_request_and_others_share_rest() {
         let narrow = format!("[[flows]]\nscheme = \"rcp:line_rate={line}\"\nrtt = \"40ms\"\n") + &flows("rcp", 40, 2);
         let mut engine = Engine::new(spec(&text(30.0, 10.0, &narrow)));
         engine.run_until(Nanos::from_secs(29));
-        // Rounded down to the header's floating-point numbers, at worst 2^-24 apart.
+        // The rate is rounded down to a floating-point number of the header; adjacent numbers differ by at most 2^-24.
         let paced = pacing_mbit_s(&engine, 0);
         assert!((line * (1.0 - 2e-7) - 1e-5..=line).contains(&paced), "{paced}, not {line}");
         let result = engine.finish();
@@ -108,7 +108,8 @@ fn xcp_mixed_rtts_share_link_equally() {
     assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
 }
 
-/// Round-trip times of 40 ms until `reading` stays within a tenth of `expected` after a second flow joins at 10 s.
+/// Time until `reading` stays within a tenth of `expected` after a second flow joins at 10 s, in round-trip times of
+/// 40 ms.
 fn joins(scheme: &str, expected: f64, reading: impl Fn(&Engine) -> f64) -> f64 {
     let second = flows(scheme, 40, 1) + "start = \"10s\"\n";
     let spec = spec(&text(30.0, 0.0, &(flows(scheme, 40, 1) + &second)));
@@ -129,7 +130,8 @@ fn joins(scheme: &str, expected: f64, reading: impl Fn(&Engine) -> f64) -> f64 {
 /// RCP's rate settles within 30 round trips after a flow joins.
 #[test]
 fn rcp_join_settles_rate_within_thirty_round_trips() {
-    // The queue of the second flow's first round trips drains with beta; see the router's module documentation.
+    // The queue of the second flow's first round trips drains at the rate given by beta; see the module documentation
+    // of the router.
     let round_trips = joins("rcp", RATE * 1e6 / 8.0 / 2.0, |engine| reading(engine.link(0).router(), "rate"));
     assert!(round_trips < 30.0, "{round_trips}");
 }

@@ -1,5 +1,5 @@
-//! Flood: untracked senders open a hundred thousand flows at a port, by SYN or the scheme's own opening message, and
-//! use none of them. The memory of every registered router stays bounded, and existing flows keep their rates.
+//! Flood: untracked senders open a hundred thousand flows at a port, by SYN or by the opening message of the scheme,
+//! and use none of them. The memory of every registered router stays bounded, and existing flows keep their rates.
 
 use crate::flood::{Port, RATE};
 use narrows_cc::Nanos;
@@ -7,22 +7,22 @@ use narrows_routers::ALL;
 
 const FLOWS: u32 = 10;
 const FLOODERS: u32 = 100_000;
-/// One opening every 100 us: with 64 to 72 B each, 5 to 6 % of the link.
+/// One flow opens every 100 us: with 64 to 72 B per opening, this takes 5 to 6 % of the link.
 const GAP: Nanos = Nanos::from_micros(100);
 const START: Nanos = Nanos::from_secs(5);
 
-/// Least fraction of its fair share, of the link without the flood's bytes, that each flow keeps during the
-/// flood. Nodectl reserves a share for every requester: the flood's flows in its table get as much, and ten
-/// flows of a thousand keep at least a hundredth.
+/// Minimum fraction of its fair share that each flow keeps during the flood; the fair share is computed without the
+/// flood's bytes. Nodectl reserves an equal share for every requester in its table, including the flood's flows: with
+/// a thousand entries, each of the ten flows keeps at least a hundredth.
 const DURING: f64 = 0.95;
 const DURING_NODECTL: f64 = 0.01;
-/// Least fraction after the flood expired, [`FORGOTTEN`] later.
+/// Minimum fraction after the flood's entries have expired, [`FORGOTTEN`] after the flood.
 const AFTER: f64 = 0.90;
 const FORGOTTEN: Nanos = Nanos::from_secs(15);
 /// Memory limit of a router.
 const MEMORY: usize = 8 << 20;
 
-/// A flood of unused flows neither grows a router beyond its bound nor takes rates from flows.
+/// A flood of unused flows neither increases a router's memory beyond its bound nor reduces the rates of other flows.
 #[test]
 #[ignore = "seconds: `make test`"]
 fn router_flood_of_flows_bounds_memory_and_keeps_rates() {
@@ -33,7 +33,7 @@ fn router_flood_of_flows_bounds_memory_and_keeps_rates() {
         let flooded = START + GAP * u64::from(FLOODERS);
         let ends = [
             (FLOWS, START, flooded, if name == "nodectl" { DURING_NODECTL } else { DURING }),
-            // A second flood of a hundred thousand meets tables of maximum size.
+            // A second flood of a hundred thousand flows starts when tables have their maximum size.
             (FLOWS + FLOODERS, flooded, flooded + GAP * u64::from(FLOODERS), 0.0),
         ];
         let mut memory = 0;
@@ -56,7 +56,7 @@ fn router_flood_of_flows_bounds_memory_and_keeps_rates() {
     }
 }
 
-/// Least delivery of a flow since `from`, relative to an equal share of the link without the bytes of
+/// Lowest delivery of any flow since `from`, relative to an equal share of the link without the bytes of
 /// `flood`, as payload of packets with the longest explicit header.
 fn least_share(before: &[u64], port: &Port, from: Nanos, flood: u64) -> f64 {
     let left = RATE.as_bytes_per_sec() as f64 * (port.now - from).as_secs_f64() - flood as f64;

@@ -1,4 +1,4 @@
-//! Laws of HTB: the shares that classes give whole connections.
+//! Laws of HTB: the shares that TCP connections get from classes.
 
 use crate::law::{PAYLOAD, assert_within, dumbbell, flows, run, scenario};
 use narrows_sim::RunResult;
@@ -7,7 +7,8 @@ fn goodput(result: &RunResult, label: &str) -> f64 {
     result.flows.iter().find(|flow| flow.flow == label).expect("a flow of the scenario").goodput_mbit_s
 }
 
-/// Three flows of 20 ms on 100 Mbit/s. Besides CUBIC and NewReno, an unresponsive sender sends 90 Mbit/s of payload.
+/// Three flows with an RTT of 20 ms on 100 Mbit/s: CUBIC, NewReno, and an unresponsive sender that sends 90 Mbit/s of
+/// payload.
 ///
 /// ```text
 ///   cubic     assured 60 ─┐
@@ -28,7 +29,7 @@ const CLASSES: &str = r#"{ kind = "htb", classes = [
     { name = "d", rate = "10mbit", policed = true, burst = "15kB", protocol = "udp" },
 ] }"#;
 
-/// An unresponsive sender gets the rate of its policed class, and the other classes keep theirs.
+/// An unresponsive sender gets the rate of its policed class, and the other classes keep their rates.
 #[test]
 fn htb_unresponsive_flow_stays_in_policed_class() {
     let plain = against_unresponsive("\"droptail\"", "");
@@ -39,12 +40,13 @@ fn htb_unresponsive_flow_stays_in_policed_class() {
     let [cubic, newreno, policed] = &result.links[0].classes[..] else { panic!("three classes") };
     assert_eq!([&cubic.class, &newreno.class, &policed.class], ["c", "n", "d"]);
     assert_within("the policed class", policed.sent_mbit_s, 10.0, 0.01);
-    // It waits while the others spend their tokens, and for a packet of debt each and one in transmission.
-    // Tokens are at most a packet each, and what accrues in 1 ms and the time of six packets.
+    // A packet of the policed class waits while the other two classes spend their tokens, for one packet of debt each,
+    // and for the packet in transmission. The tokens of a class are at most one packet plus the tokens that accrue in
+    // 1 ms and in the transmission time of six packets.
     let saved = 2.0 * 1500.0 + 90e6 / 8.0 * (1e-3 + 6.0 * 1500.0 / 12.5e6);
     let most = (saved + 3.0 * 1500.0) / 12.5e6 * 1e3;
     assert!(policed.queue_delay_mean_ms < most, "{} ms, at most {most} ms", policed.queue_delay_mean_ms);
-    // A buffer of a BDP of the whole link keeps either class backlogged.
+    // With a buffer of one BDP of the whole link, both classes stay backlogged.
     assert_within("CUBIC's class", cubic.sent_mbit_s, 60.0, 0.01);
     assert_within("NewReno's class", newreno.sent_mbit_s, 30.0, 0.01);
     assert_within("CUBIC", goodput(&result, "cubic"), 60.0 * PAYLOAD, 0.01);
@@ -56,10 +58,11 @@ fn htb_unresponsive_flow_stays_in_policed_class() {
     assert_within("drops of the policed class", policed.drops as f64, beyond * 1e6 / 12_000.0 * 30.0, 0.001);
 }
 
-/// The class of a stopped flow lends its rate to another one.
+/// The class of a stopped flow lends its rate to another class.
 #[test]
 fn htb_stopped_flow_lends_rate_to_other_class() {
-    // NewReno stops at 10 s, where measuring begins. CUBIC borrows its 30 Mbit/s; the policed class may not borrow.
+    // NewReno stops at 10 s, when the measurement begins. CUBIC borrows NewReno's 30 Mbit/s; the policed class may not
+    // borrow.
     let result = against_unresponsive(CLASSES, "stop = \"10s\"");
     assert_within("CUBIC", goodput(&result, "cubic"), 90.0 * PAYLOAD, 0.01);
     assert_within("the policed class", result.links[0].classes[2].sent_mbit_s, 10.0, 0.01);

@@ -1,4 +1,4 @@
-//! Laws of schemes that respond to the share of marks: DCTCP at a step queue, Prague beside CUBIC in a dual
+//! Laws of schemes that respond to the fraction of marked packets: DCTCP at a step queue, Prague beside CUBIC in a dual
 //! queue. All use the dumbbell of `laws.rs`, and expectations are computed.
 
 use crate::law::{assert_within, dumbbell, flows, run};
@@ -15,9 +15,10 @@ struct SawTooth {
 }
 
 impl SawTooth {
-    /// The queue passes K at the window W* = P + K. In the round trip until the first mark arrives, the flow sends W*
-    /// packets, all marked, and ends at W* + 1. The window falls by alpha / 2 of itself, stays for the round trip of
-    /// the reduction and then grows by one per round trip. Alpha is the marked share of a cycle's packets.
+    /// The queue exceeds the threshold K when the window exceeds W* = P + K (P is the pipe). In the round trip until
+    /// the first mark arrives, the flow sends W* packets, which are all marked, and the window reaches W* + 1. Then it
+    /// falls by the fraction alpha / 2, stays constant for the round trip of the reduction and grows by one per round
+    /// trip. Alpha is the fraction of marked packets in a cycle.
     fn new(threshold: f64) -> Self {
         let critical = PIPE + threshold;
         let peak = critical + 1.0;
@@ -32,8 +33,8 @@ impl SawTooth {
     }
 }
 
-/// One flow on 100 Mbit/s × 10 ms with a step at `threshold` packets.
-/// The saw-tooth assumes single packets; Linux's bursts of 1 ms (8 packets) exceed small thresholds.
+/// One flow on 100 Mbit/s × 10 ms with a step at `threshold` packets. It uses the RFC profile, because the saw-tooth
+/// assumes single packets and Linux's bursts of 1 ms (8 packets) would exceed small thresholds.
 fn dctcp_alone(threshold: u32, ack_every: u32) -> RunResult {
     let queue = format!("queue = {{ kind = \"step\", above = \"{threshold}pkt\" }}");
     let tcp = format!("[tcp]\nprofile = \"rfc\"\nack_every = {ack_every}");
@@ -41,9 +42,9 @@ fn dctcp_alone(threshold: u32, ack_every: u32) -> RunResult {
     run(&dumbbell((45.0, Some(5.0)), ("100mbit", "500pkt"), &rest))
 }
 
-/// With an ACK per packet nothing bunches, as the analysis assumes. The share of marks, the cycle length in
+/// With an ACK per packet there are no bursts, as the analysis assumes. The fraction of marks, the cycle length in
 /// round trips (within 8 %) and the mean queue (within 1.5 packets) match the saw-tooth. All thresholds
-/// exceed a seventh of the pipe, so the queue never runs empty.
+/// exceed a seventh of the pipe, so the queue never empties.
 #[test]
 fn law_dctcp_step_queue_follows_saw_tooth() {
     for threshold in [15, 30, 60] {
@@ -60,7 +61,7 @@ fn law_dctcp_step_queue_follows_saw_tooth() {
     }
 }
 
-/// The pipe stays full, and the queue exceeds its threshold by at most two packets of 0.12 ms.
+/// The pipe stays full, and the 95th percentile of the queue is at most two packets (of 0.12 ms) above the threshold.
 fn assert_keeps_near(threshold: u32, result: &RunResult) {
     let link = &result.links[0];
     assert!(link.queue_delay_p95_ms < 0.12 * f64::from(threshold + 2), "p95 {} ms", link.queue_delay_p95_ms);
@@ -68,8 +69,8 @@ fn assert_keeps_near(threshold: u32, result: &RunResult) {
     assert_eq!(link.drops, 0);
 }
 
-/// Delayed ACKs release packets in pairs, so the queue varies by one and the first marks of a cycle hit every
-/// second packet only: cuts are smaller and more frequent. The queue still stays at the threshold.
+/// Delayed ACKs release packets in pairs, so the queue varies by one packet, and at the start of a cycle only every
+/// second packet is marked: reductions are smaller and more frequent. The queue still stays at the threshold.
 #[test]
 fn law_dctcp_delayed_acks_keep_queue_at_threshold() {
     for threshold in [15, 30, 60] {
@@ -82,8 +83,8 @@ fn law_dctcp_delayed_acks_keep_queue_at_threshold() {
     }
 }
 
-/// Below a seventh of the pipe the saw-tooth empties the queue and loses capacity: at K = 1 the window falls
-/// to D - K - 1 below the pipe, and recovers by one per round trip.
+/// With a threshold below a seventh of the pipe, the saw-tooth empties the queue and wastes capacity: at K = 1 the
+/// window falls D - K - 1 packets below the pipe (D is the depth of the saw-tooth) and grows by one per round trip.
 #[test]
 fn law_dctcp_low_threshold_loses_capacity() {
     let result = dctcp_alone(1, 1);
@@ -106,7 +107,7 @@ fn law_dctcp_without_marks_is_reno() {
     assert_within("goodput", goodput("dctcp"), goodput("newreno"), 1e-9);
 }
 
-/// Two flows on 40 Mbit/s before a dual queue that holds 250 ms.
+/// Two flows on 40 Mbit/s with a dual queue whose buffer is 250 ms.
 fn in_dual_queue(first: &str, second: &str) -> RunResult {
     let rest = format!("queue = \"dualpi2\"\n[[flows]]\n{first}\n[[flows]]\n{second}\n");
     run(&dumbbell((100.0, Some(20.0)), ("40mbit", "250ms"), &rest))
@@ -115,9 +116,9 @@ fn in_dual_queue(first: &str, second: &str) -> RunResult {
 /// Transmission time of a full packet and its ACK at 40 Mbit/s, in milliseconds.
 const TRANSMISSION_MS: f64 = (1500.0 + 52.0) * 8.0 / 40e3;
 
-/// The goal of RFC 9332: at equal base RTT flows of both kinds get about the same rate (here within a factor
-/// of 2). The L4S flow sees less than 1 ms of queue at its 95th percentile, the classic flow the target of 15
-/// ms (within 15 %). CUBIC gets drops in one case and classic marks in the other.
+/// The goal of RFC 9332: at equal base RTT, flows of both kinds get about the same rate (here within a factor of 2).
+/// The 95th percentile of the L4S flow's queueing delay is below 1 ms; the classic flow's delay is the target of 15 ms
+/// (within 15 %). CUBIC gets drops in one case and classic marks in the other.
 #[test]
 fn law_prague_and_cubic_share_dual_queue() {
     for ecn in [false, true] {
@@ -136,8 +137,8 @@ fn law_prague_and_cubic_share_dual_queue() {
     }
 }
 
-/// With its reference of 25 ms, Prague flows of 5 and 25 ms get about the same rate. Without it the shorter
-/// one wins, as with any scheme that adds a segment per round trip.
+/// With the reference RTT of 25 ms, Prague flows with RTTs of 5 and 25 ms get about the same rate. Without the
+/// reference the flow with the shorter RTT gets more, as with any scheme that adds a segment per round trip.
 #[test]
 fn law_prague_rtt_reference_equalises_rates() {
     let ratio = |params: &str| {

@@ -6,7 +6,7 @@ use narrows_cc::Nanos;
 use narrows_net::timeline::LossTrace;
 use narrows_sim::{Engine, RunResult};
 
-/// Uncoupled subflows over disjoint links get the sum of both.
+/// Uncoupled subflows over disjoint links get the sum of both capacities.
 #[test]
 fn multipath_disjoint_links_give_sum_of_capacities() {
     // With a buffer of one BDP NewReno and CUBIC keep their links busy except at the start. BBR spends 200 ms
@@ -26,7 +26,8 @@ fn multipath_disjoint_links_give_sum_of_capacities() {
     }
 }
 
-/// Bytes that arrived on subflows are in order in the connection, duplicate, or wait for data in front of them.
+/// Each byte that arrived on a subflow was delivered in order in the connection, is a duplicate, or waits for earlier
+/// data.
 #[track_caller]
 fn assert_bytes_accounted(result: &RunResult) {
     let arrived: u64 = result.flows.iter().map(|flow| flow.bytes_delivered).sum();
@@ -40,8 +41,8 @@ fn assert_bytes_accounted(result: &RunResult) {
 fn multipath_four_subflows_fill_both_paths() {
     let path = |via: &str| format!("{{ route = [\"s\", \"{via}\", \"d\"] }}");
     let (a, b) = (path("a"), path("b"));
-    // BALIA reduces a window by up to three quarters on a subflow that is not the best: a BDP of queue does
-    // not bridge that.
+    // BALIA reduces the window of a subflow that is not the best by up to three quarters: with one BDP of queue, the
+    // path idles afterwards.
     for (scheme, tolerance) in [("cubic", 0.02), ("lia", 0.02), ("olia", 0.02), ("balia", 0.1)] {
         let paths = TwoPaths { rates: [10.0, 4.0], ..TwoPaths::default() };
         let result = run(&paths
@@ -55,10 +56,11 @@ fn multipath_four_subflows_fill_both_paths() {
     }
 }
 
-/// Over two paths, Nodectl gives a connection the first one and half of the one that it shares.
+/// Over two paths, Nodectl gives a connection all of the first path and half of the path that it shares.
 #[test]
 fn multipath_nodectl_gets_first_path_and_half_of_shared_one() {
-    // 10 Mbit/s alone, 4 Mbit/s with another flow: 10 + 2, because each port sees one subflow.
+    // The connection has 10 Mbit/s to itself and shares 4 Mbit/s with another flow. It gets 10 + 2, because each port
+    // sees one subflow.
     let paths = TwoPaths {
         rates: [10.0, 4.0],
         network: "[network]\nrouter = \"nodectl\"\nbuffer = \"100pkt\"".to_owned(),
@@ -76,10 +78,10 @@ fn multipath_nodectl_gets_first_path_and_half_of_shared_one() {
     }
 }
 
-/// A connection of one subflow delivers as plain TCP does.
+/// A connection with one subflow delivers the same data as plain TCP.
 #[test]
 fn multipath_one_subflow_is_plain_tcp() {
-    // The same packets leave at the same times, except for the options in the handshake: 4 and 12 bytes at 10 Mbit/s.
+    // Departure times differ only by the transmission of the options in the handshake: 4 and 12 bytes at 10 Mbit/s.
     let alone = run(&TwoPaths::default().text(&single("cubic", "a", "")));
     let one = "[[flows]]\nscheme = \"cubic\"\nroute = [\"s\", \"a\", \"d\"]\nsubflows = 1\n";
     let result = run(&TwoPaths::default().text(one));
@@ -109,7 +111,7 @@ fn multipath_file_arrives_whole_under_loss_and_reordering() {
     }
 }
 
-/// When a path fails, goodput continues over the other within two timeouts.
+/// When a path fails, goodput continues over the other path within two timeouts.
 #[test]
 fn multipath_dead_path_moves_goodput_within_two_timeouts() {
     let mut spec = spec(&TwoPaths { seconds: 30.0, ..TwoPaths::default() }.text(&both("newreno", "")));
@@ -120,8 +122,8 @@ fn multipath_dead_path_moves_goodput_within_two_timeouts() {
         engine.run_until(Nanos::from_millis(ms));
         engine.connection_delivered(0).as_f64()
     };
-    // 40 ms of delay and as much in a full queue: a probe after 2 x 80 + 2 ms, the first timeout 80 + 200 ms
-    // later, the second after twice that. The path's inflight data arrives 40 ms later.
+    // The RTT is 40 ms and another 40 ms with a full queue. A probe is sent after 2 x 80 + 2 ms, the first timeout
+    // follows 80 + 200 ms later, and the second after twice that time. Data in flight on the path arrives 40 ms later.
     let (stall, before) = (162 + 280 + 560 + 40, at(10_000));
     let silent = at(10_100);
     let after = at(10_000 + stall + 50);
@@ -131,15 +133,16 @@ fn multipath_dead_path_moves_goodput_within_two_timeouts() {
     assert_within("the other path", (to - from) * 8e-6 / 17.0, 10.0 * PAYLOAD, 0.01);
     let row = engine.finish().connections.remove(0);
     assert_eq!(row.paths_given_up, 1);
-    // Reinjections stay below the dead path's window of two BDP.
+    // Reinjected data is at most the dead path's window of two BDP.
     assert!(row.reinjected_bytes > 0 && row.reinjected_bytes as f64 <= 2.0 * 1.1e6 / 8.0 * 0.4, "{row:?}");
 }
 
-/// A connection leaves a path that fails in either direction, and uses it again after its recovery.
+/// A connection stops using a path that fails in either direction, and uses the path again after it recovers.
 #[test]
 fn multipath_recovered_path_is_used_again() {
-    // From 10 s to 20 s the second path drops all data or all ACKs. The probe is a retransmission whose timeout doubled
-    // five times from 200 ms (6.3 s after the last answer, then 12.7 s): the path is back by 23 s.
+    // From 10 s to 20 s the second path drops all data or all ACKs. The probe is a retransmission whose timeout has
+    // doubled five times from 200 ms (it is sent 6.3 s after the last ACK, then 12.7 s after it): the path is used
+    // again by 23 s.
     let lost = || Some(LossTrace::parse("10000 20000 1").expect("valid"));
     for (from, to) in [("s", "b"), ("b", "s")] {
         let mut spec = spec(&TwoPaths { seconds: 40.0, ..TwoPaths::default() }.text(&both("newreno", "")));
@@ -162,10 +165,10 @@ fn multipath_recovered_path_is_used_again() {
 /// With a small receive window, two paths deliver at least as much as the faster path alone.
 #[test]
 fn law_multipath_small_window_matches_faster_path() {
-    // The RTT is 20 ms on the first path, 200 ms on the second. The first path needs a BDP of 25 kB and as much of
-    // queue. Without opportunistic retransmission, the window could not pass a segment on the slow path in less than
-    // 200 ms: 64 KiB in that time are 2.6 Mbit/s. One or two retransmissions in 200 ms, of segments that the slow path
-    // may still deliver, are 1 % of the first path. Paths with similar delays must not do worse either.
+    // The RTT is 20 ms on the first path and 200 ms on the second. To fill the first path, its BDP of 25 kB and an
+    // equal amount of queue are needed. Without opportunistic retransmission, a segment on the slow path would block
+    // the window for 200 ms: 64 KiB in that time are 2.6 Mbit/s. One or two retransmissions in 200 ms, of segments that
+    // the slow path may still deliver, cost 1 % of the first path. Paths with similar delays must not be slower either.
     let windows = [32u64, 48, 64, 128];
     let cases = windows.into_iter().flat_map(|kib| [[10, 100], [10, 40], [20, 25]].map(|delays| (kib, delays)));
     for (kib, delays) in cases {
@@ -184,11 +187,11 @@ fn law_multipath_small_window_matches_faster_path() {
     }
 }
 
-/// With a receive window for both paths, the slow path costs no goodput.
+/// With a receive window that suffices for both paths, the slow path costs no goodput.
 #[test]
 fn multipath_large_window_loses_nothing_to_slow_path() {
-    // 512 KiB are twice the BDPs of both paths: the sum, less one penalisation of a slow path that grows by a
-    // segment per 200 ms.
+    // 512 KiB are twice the sum of the BDPs. The expected goodput is the sum of both rates, less one penalisation of
+    // the slow path, whose window grows by a segment per 200 ms.
     let network = "[tcp]\nreceive_window = \"512KiB\"".to_owned();
     let paths = TwoPaths { delays: [10, 100], network, ..TwoPaths::default() };
     for scheduler in ["lowest-rtt", "round-robin"] {
@@ -200,8 +203,8 @@ fn multipath_large_window_loses_nothing_to_slow_path() {
 /// Nodectl gives two subflows of a connection together the share of one flow.
 #[test]
 fn multipath_nodectl_two_subflows_get_share_of_one_flow() {
-    // Table 8 of the paper: 6 Mbit/s, A with one flow and D with two subflows. Each gets 3 Mbit/s on the
-    // wire. The mapping of D's packets takes 20 bytes: 3 x 1000/1054 and 3 x 1000/1074.
+    // Table 8 of the paper: A with one flow and D with two subflows share 6 Mbit/s. Each gets 3 Mbit/s on the
+    // wire. The mapping in D's packets takes 20 bytes, so goodputs are 3 x 1000/1054 and 3 x 1000/1074.
     let each = "scheme = \"nodectl\"\nrtt = \"20ms\"\ntcp = { segment_bytes = 1000, header_bytes = 54 }\n";
     let result = run(&format!(
         "duration = \"20s\"\nwarmup = \"5s\"\n[network]\nrate = \"6mbit\"\nbuffer = \"100pkt\"\n\
@@ -213,7 +216,7 @@ fn multipath_nodectl_two_subflows_get_share_of_one_flow() {
     assert_eq!((result.links[0].drops, result.counters().retransmits), (0, 0));
 }
 
-/// Subflows share the access link of their host.
+/// The subflows of a connection share the access link of their host.
 #[test]
 fn multipath_subflows_share_access_link() {
     let result = run("duration = \"30s\"\n[network]\nrate = \"100mbit\"\naccess_rate = \"10mbit\"\n\
@@ -221,11 +224,11 @@ fn multipath_subflows_share_access_link() {
     assert_within("one access link", goodput(&result), 10.0 * PAYLOAD, 0.01);
 }
 
-/// A stopped connection ends after all of its data arrived.
+/// A stopped connection ends after all its sent data has arrived.
 #[test]
 fn multipath_stopped_connection_delivers_all_sent_data() {
     let result = run(&TwoPaths { seconds: 30.0, ..TwoPaths::default() }.text(&both("newreno", "stop = \"10s\"")));
-    // Measured from 3 s to 10 s.
+    // The measurement lasts from 3 s to 10 s.
     assert_within("until the stop", goodput(&result), 20.0 * PAYLOAD, 0.01);
     let row = &result.connections[0];
     let delivered: u64 = result.flows.iter().map(|flow| flow.bytes_delivered).sum();

@@ -1,4 +1,4 @@
-//! Laws of Nodectl: negotiated rates against shares computed by hand. Rates on the wire include headers,
+//! Laws of Nodectl: negotiated rates are compared with shares computed by hand. Rates on the wire include headers,
 //! goodput does not.
 
 use crate::law::{
@@ -13,13 +13,13 @@ const RATE: f64 = 36.0;
 /// Round-trip time in seconds.
 const RTT: f64 = 0.02;
 
-/// A dumbbell of [`RATE`] with the buffer of the paper; `flows` are tables.
+/// A dumbbell of [`RATE`] with the buffer of the paper; `flows` holds tables.
 fn text(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"100pkt\"\n{network}");
     scenario(duration_s, warmup_s, &network, flows)
 }
 
-/// A table of flows with RTT [`RTT`].
+/// A `[[flows]]` table with RTT [`RTT`].
 fn flow(more: &str) -> String {
     flows("nodectl", 20, more)
 }
@@ -29,11 +29,11 @@ fn flow(more: &str) -> String {
 fn nodectl_flows_share_bottleneck_exactly_without_loss() {
     for count in [1, 2, 3, 7, 20] {
         let result = run(&text(20.0, 5.0, "", &flow(&format!("count = {count}"))));
-        // One packet more or less in 15 s: 20 of 20 000 for the slowest flow.
+        // Tolerance: one packet in 15 s, of at least 2250 packets (of each of 20 flows).
         assert_rates(&result, &vec![RATE / f64::from(count); count as usize], 0.001);
         assert_lossless(&result);
         assert!(result.links[0].utilization > 0.999, "{}", result.links[0].utilization);
-        // Paced flows meet by chance: at worst one packet of each.
+        // Packets of paced flows meet by chance: in the worst case one packet of each flow is queued.
         assert!(result.links[0].queue_mean_pkt <= f64::from(count) + 2.0, "{}", result.links[0].queue_mean_pkt);
     }
 }
@@ -54,8 +54,8 @@ fn nodectl_table_7_three_transmissions_get_12_mbit() {
 /// A file waits one round trip for its rate and then gets the whole link.
 #[test]
 fn nodectl_file_waits_one_round_trip_for_its_rate() {
-    // SYN and request take 2 RTT and their transmission, then come 1000 packets at 36 Mbit/s; the last one
-    // crosses the link and its ACK returns.
+    // SYN and request take 2 RTT and their transmission, then follow 1000 packets at 36 Mbit/s; the last packet
+    // and its ACK take one more RTT.
     let result = run(&text(5.0, 0.0, "", &flow("size = \"1448000B\"\ntcp = { receive_autotuning = false }")));
     let packet = 1500.0 * 8.0 / (RATE * 1e6);
     let expected = 2.0 * RTT + 1000.0 * packet + RTT;
@@ -65,8 +65,8 @@ fn nodectl_file_waits_one_round_trip_for_its_rate() {
     assert_lossless(&result);
 }
 
-/// Seconds after `event` until all windows, twice rate times RTT, stay near `expected`: one rate on the wire
-/// per flow in Mbit/s, zero if it does not count. The run advances by milliseconds.
+/// Seconds after `event` until all windows (twice rate times RTT) stay near the values for the `expected` rates, given
+/// per flow in Mbit/s on the wire; a flow with an expected rate of zero is ignored. The run advances in steps of 1 ms.
 fn settles(text: &str, event: f64, until: f64, expected: &[f64]) -> f64 {
     let mut engine = Engine::new(spec(text));
     let (mut now, mut settled) = (event, event);
@@ -86,8 +86,8 @@ fn settles(text: &str, event: f64, until: f64, expected: &[f64]) -> f64 {
     settled - event
 }
 
-/// The RTT of the newest packet: Linux takes that of the first one acknowledged, which is longer by the gap of a
-/// packet, 0.67 of 20 ms at half the rate.
+/// Makes the sender measure the RTT of the newest packet. Linux measures the first packet that an ACK acknowledges,
+/// whose RTT is longer by the gap between two packets: 0.67 of 20 ms at half the rate.
 const NEWEST_RTT: &str = "\n[tcp]\ntimers = \"rfc\"\n";
 
 /// Shares are fair two round trips after a flow joins.
@@ -101,24 +101,24 @@ fn nodectl_join_settles_in_two_round_trips() {
 /// Shares are fair three round trips after a flow leaves.
 #[test]
 fn nodectl_leave_settles_in_three_round_trips() {
-    // Inflight data is acknowledged after one, while the termination reaches the node at once. The others
-    // then request the rate on offer, which takes another.
+    // The data in flight is acknowledged after one round trip; the termination reaches the node earlier. Then the
+    // other flows request the offered rate, which takes another round trip.
     let flows = flow("count = 2") + &flow("stop = \"2s\"") + NEWEST_RTT;
     let after = settles(&text(4.0, 0.0, "", &flows), 2.0, 3.9, &[RATE / 2.0, RATE / 2.0, 0.0]);
     assert!(after <= 3.0 * RTT, "{after}");
 }
 
-/// Subflows of one transmission get one share together.
+/// The subflows of one transmission together get one share.
 #[test]
 fn nodectl_subflows_of_transmission_share_one_share() {
-    // Table 8: A against D1 and D2.
+    // Table 8: flow A against the subflows D1 and D2.
     let flows = flow("") + &flow("count = 2\ncontent = 7");
     let result = run(&text(20.0, 5.0, "", &flows));
     assert_rates(&result, &[RATE / 2.0, RATE / 4.0, RATE / 4.0], 0.001);
     assert_lossless(&result);
 }
 
-/// Bandwidth left by the limits of endpoints goes to the other flows.
+/// Bandwidth that flows cannot use because of the limits of their endpoints goes to the other flows.
 #[test]
 fn nodectl_endpoint_limits_leave_rest_to_others() {
     let flows = flow("receive_rate = \"6mbit\"") + &flow("max_rate = \"4mbit\"") + &flow("count = 2");
@@ -127,8 +127,8 @@ fn nodectl_endpoint_limits_leave_rest_to_others() {
     assert_lossless(&result);
 }
 
-/// At 8 Mbit/s of payload the sender's line carries 8 x 1500/1448 on the wire. No port ever reserves more, so
-/// the other flow gets the rest at once.
+/// The sender's line carries 8 Mbit/s of payload, 8 x 1500/1448 Mbit/s on the wire. No port ever reserves more, so
+/// the other flow gets the rest immediately.
 #[test]
 fn nodectl_line_rate_limits_request() {
     let narrow = "[[flows]]\nscheme = \"nodectl:line_rate=8\"\nrtt = \"20ms\"\n".to_owned();
@@ -146,32 +146,34 @@ fn nodectl_line_rate_limits_request() {
 fn nodectl_minimum_rate_is_refused_until_available() {
     let flows = flow("stop = \"4s\"") + &flow("min_rate = \"20mbit\"\nstart = \"1s\"");
     let result = run(&text(12.0, 0.0, "", &flows));
-    // The first flow keeps the whole link. The second sends a request every second and finds the link free
-    // after 4 s, at 5.0 to 5.1 s.
+    // The first flow keeps the whole link until it stops at 4 s. The second flow sends a request every second and is
+    // accepted at 5.0 to 5.1 s.
     assert_rates(&result, &[RATE], 0.015);
     let sent = result.flows[1].bytes_delivered as f64 * 8.0 / 1e6 / (RATE * PAYLOAD);
     assert!((6.8..=7.1).contains(&sent), "sent for {sent} s");
     assert_lossless(&result);
 }
 
-/// Shares converge although random loss of 10 % takes control messages too.
+/// Shares converge although random loss of 10 % also affects control messages.
 #[test]
 fn nodectl_lost_messages_do_not_stop_convergence() {
     let starts = ["0s", "1s", "2s"].map(|at| flow(&format!("start = \"{at}\""))).concat();
     let flows = starts + &flow("start = \"3s\"\nstop = \"10s\"");
     let result = run(&text(30.0, 15.0, "loss = \"10%\"", &flows));
-    // 0.9 of the packets arrive, and loss has no other effect. 15 s are 15 000 packets, so the loss is 10 +- 0.25 %.
+    // 0.9 of the packets arrive, and loss has no other effect. A flow sends 15 000 packets in 15 s, so its loss is
+    // 10 +- 0.25 %.
     for (n, goodput) in goodputs(&result)[..3].iter().enumerate() {
         assert_within(&format!("flow {n}"), *goodput, RATE / 3.0 * PAYLOAD * 0.9, 0.02);
     }
     assert_eq!(result.links[0].drops, 0);
 }
 
-/// A timeout detects a lost retransmission after the receive window is full: the flow stalls for a second. It
-/// gets its rate back after the repair, although it could not use it in between.
+/// A lost retransmission is detected only by a timeout, after the receive window is full: the flow stalls for a
+/// second. After the repair the flow gets its rate back, although it could not use the rate during the stall.
 #[test]
 fn nodectl_flow_recovers_rate_after_stall() {
-    // 4.3 MB/s fill 4 MB in a second. Of 3000 packets a second 15 are lost, and of 200 retransmissions one: every 13 s.
+    // 4.3 MB/s fill the window of 4 MB in a second. 15 of 3000 packets per second are lost, and one of 200
+    // retransmissions: every 13 s.
     let result = run(&text(
         20.0,
         0.0,
@@ -180,7 +182,8 @@ fn nodectl_flow_recovers_rate_after_stall() {
     ));
     let timeouts = result.counters().timeouts;
     assert!((1..=6).contains(&timeouts), "{timeouts} timeouts, expected 1 to 6");
-    // Two seconds per timeout: every retransmission restarts it, and new ones come for most of a second.
+    // A timeout costs two seconds: every retransmission restarts the timer, and there are retransmissions for most
+    // of a second.
     let expected = RATE * PAYLOAD * (1.0 - 0.005) * (1.0 - 2.0 * timeouts as f64 / 20.0);
     assert!(result.flows[0].goodput_mbit_s > expected, "{} with {timeouts} timeouts", result.flows[0].goodput_mbit_s);
 }
@@ -193,14 +196,16 @@ fn nodectl_without_nodes_is_cubic() {
     assert!(negotiating.links[0].drops > 0, "no drops: the flows do not probe");
 }
 
-/// Limits of the endpoints above the link's rate: a limit that no node confirmed is not a grant.
+/// Without a node, limits of the endpoints above the link's rate do not set the send rate: an unconfirmed limit is not
+/// a grant.
 #[test]
 fn nodectl_without_nodes_is_cubic_below_limits() {
     let limited = flow("count = 2\nmax_rate = \"30mbit\"") + &flow("receive_rate = \"30mbit\"");
     let result = run(&text(20.0, 5.0, "router = \"none\"", &limited));
     let (sent, lost) = (result.counters().data_packets_sent, result.links[0].drops);
     assert!(result.links[0].utilization > 0.95, "{}", result.links[0].utilization);
-    // 90 Mbit/s sent blindly would lose 60 % permanently; CUBIC's window loses a few packets in hundreds.
+    // If the flows sent at their limits, 90 Mbit/s in total, 60 % would be lost permanently. CUBIC loses a few packets
+    // in hundreds.
     assert!(lost * 50 < sent, "{lost} of {sent}");
     // Three flows whose limits the link can carry stay at their limits.
     let limited = flow("count = 2\nmax_rate = \"4mbit\"") + &flow("receive_rate = \"6mbit\"");
@@ -209,8 +214,8 @@ fn nodectl_without_nodes_is_cubic_below_limits() {
     assert_lossless(&result);
 }
 
-/// With the shortest timeout of a port, twice the silence after which senders renew their request, pauses and
-/// long round trips keep their reservation.
+/// The shortest timeout of a port is twice the pause after which senders renew their request. With this timeout, flows
+/// with pauses or long round trips keep their reservation.
 #[test]
 fn nodectl_shortest_timeout_outlasts_pauses_and_long_rtts() {
     let node = "router = { kind = \"nodectl\", timeout = 10 }";
@@ -220,7 +225,8 @@ fn nodectl_shortest_timeout_outlasts_pauses_and_long_rtts() {
              app = {{ kind = \"on-off\", on = \"3s\", off = \"{off}s\" }}\n"
         )
     };
-    // Pauses just below five seconds, from five to ten seconds, and RTTs of 3 s. The last flow returns after 12 s.
+    // Pauses just below five seconds, pauses from five to ten seconds, and an RTT of 3 s. The flow with the longest
+    // pauses sends again after 12 s.
     let flows = pauses(4.9, "20ms")
         + &pauses(4.9, "1s")
         + &pauses(7.0, "20ms")
@@ -230,7 +236,8 @@ fn nodectl_shortest_timeout_outlasts_pauses_and_long_rtts() {
     engine.run_until(Nanos::from_secs(60));
     let read = |name| reading(engine.link(0).router(), name);
     assert_eq!((read("flows"), read("expired")), (5.0, 0.0));
-    // Longer pauses expire, and the sender renews its request first: no flow loses packets.
+    // During longer pauses reservations expire. The sender renews its request before it sends data, so no flow loses
+    // packets.
     let flows = pauses(12.0, "20ms") + &pauses(25.0, "200ms") + &flow("");
     let mut engine = Engine::new(spec(&text(60.0, 0.0, node, &flows)));
     engine.run_until(Nanos::from_secs(60));
@@ -248,8 +255,8 @@ fn nodectl_dead_node_stalls_no_flow() {
     assert!(reading(engine.link(0).router(), "given") > 0.0, "readings of the dead node");
     let result = engine.finish();
     let completion = result.flows[2].completion_s.expect("a completion time");
-    // The flows that held the whole link detect the failure 10 s after the node's last message and make room.
-    // A timeout of the file may take some seconds more. At a third of the link it takes 1.4 s.
+    // The flows that use the whole link detect the failure 10 s after the node's last message and then reduce their
+    // rates. A timeout of the file may take some seconds more. At a third of the link the file takes 1.4 s.
     assert!(completion < 20.0, "{completion}");
     for flow in &result.flows[..2] {
         assert!(flow.goodput_mbit_s > 0.3 * RATE * PAYLOAD, "{}", flow.goodput_mbit_s);
@@ -265,7 +272,7 @@ fn nodectl_mixed_rtts_share_equally() {
     assert_lossless(&result);
 }
 
-/// Links of 10 Mbit/s and 5 ms with a node at either end.
+/// A graph of links with 10 Mbit/s and 5 ms, with a node at both ends of each.
 fn graph(duration_s: f64, warmup_s: f64, links: &[(&str, &str)], flows: &str) -> String {
     let links: String =
         links.iter().map(|(from, to)| format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\n")).collect();
@@ -291,7 +298,7 @@ fn nodectl_flow_below_minimum_takes_alternate_path() {
     let picky = routed(&["a", "x", "b"], "min_rate = \"6mbit\"\nalternatives = [[\"a\", \"y\", \"b\"]]");
     let other = routed(&["a", "x", "b"], "start = \"2s\"");
     let result = run(&graph(20.0, 5.0, DIAMOND, &(picky + &other)));
-    // ACKs return over links without data, so each flow has a link for itself.
+    // ACKs return over links without data, so each flow has a path to itself.
     assert_rates(&result, &[10.0, 10.0], 0.002);
     assert_lossless(&result);
     let carried: Vec<_> = result.links.iter().map(|link| (link.link.as_str(), link.utilization > 0.99)).collect();
@@ -300,7 +307,7 @@ fn nodectl_flow_below_minimum_takes_alternate_path() {
     }
 }
 
-/// A refused flow takes its alternate path at once.
+/// A refused flow takes its alternate path immediately.
 #[test]
 fn nodectl_refused_flow_takes_alternate_path_at_once() {
     let first = routed(&["a", "x", "b"], "");
@@ -309,8 +316,9 @@ fn nodectl_refused_flow_takes_alternate_path_at_once() {
         "start = \"2s\"\nsize = \"1448000B\"\nmin_rate = \"6mbit\"\nalternatives = [[\"a\", \"y\", \"b\"]]",
     );
     let result = run(&graph(10.0, 0.0, DIAMOND, &(first + &second)));
-    // The SYN takes 20 ms. The first node, the sender's own, refuses at once. Then come 20 ms for request and answer,
-    // 1000 packets of 1.2 ms, 10 ms to arrive, one more packet for store and forward, and 10 ms back.
+    // The handshake takes 20 ms. The first node, at the sender, refuses immediately. Then follow 20 ms for request and
+    // answer on the alternate path, 1000 packets of 1.2 ms, 10 ms of propagation, one more packet for store and
+    // forward, and 10 ms for the ACK.
     let expected = 0.02 + 0.02 + 1.2 + 0.0012 + 0.02;
     let completion = result.flows[1].completion_s.expect("a completion time");
     // The SYN waits behind at most one packet of the other flow at both links, and control messages take 50 us each.
@@ -328,10 +336,10 @@ fn nodectl_no_better_path_keeps_reduced_rate() {
     assert_lossless(&result);
 }
 
-/// Bandwidth that a flow cannot use because of another node goes to its neighbours.
+/// Bandwidth that a flow cannot use because another node limits it goes to its neighbours.
 ///
-/// A parking lot: one flow over both links, one on each. With three flows on the second link, the long flow
-/// has 10/4 there, and its neighbour on the first link takes the rest.
+/// A parking lot: one long flow over both links, one flow on the first link and three on the second. The long flow
+/// gets 10/4 Mbit/s on the second link, and its neighbour on the first link gets the rest.
 #[test]
 fn nodectl_rate_limited_elsewhere_goes_to_neighbours() {
     let links = [("a", "b"), ("b", "c")];
@@ -348,15 +356,15 @@ fn nodectl_rate_limited_elsewhere_goes_to_neighbours() {
     assert_lossless(&result);
 }
 
-/// Data in both directions leaves room for the ACKs of the other.
+/// Data in each direction leaves capacity for the ACKs of the other direction.
 #[test]
 fn nodectl_two_directions_reserve_room_for_acks() {
     // An ACK per two packets from the start.
     let slow = "tcp = { quick_growth = false }";
     let flows = routed(&["a", "b"], slow) + &routed(&["b", "a"], slow);
     let result = run(&graph(20.0, 5.0, &[("a", "b")], &flows));
-    // One ACK of 52 B per two packets of 1500 B, and a tenth more: x + 1.1 x 52/3000 x = 10. The reserve is
-    // that of the control interval with most ACKs; intervals of 10 ms have four or five.
+    // One ACK of 52 B per two packets of 1500 B, and a tenth more: x + 1.1 * 52/3000 * x = 10. The reserve is
+    // computed from the control interval with most ACKs; intervals of 10 ms contain four or five ACKs.
     assert_rates(&result, &[10.0 / (1.0 + 1.1 * 52.0 / 3000.0); 2], 0.01);
     assert_lossless(&result);
 }
@@ -364,12 +372,12 @@ fn nodectl_two_directions_reserve_room_for_acks() {
 /// Three hundred flows that start one by one lose nothing and share equally.
 #[test]
 fn nodectl_300_staggered_flows_share_without_loss() {
-    // Paced flows may meet: one packet of each waits at most.
+    // Packets of paced flows may meet: at most one packet of each flow is queued.
     let network = format!("rate = \"{RATE}mbit\"\nbuffer = \"300pkt\"");
     let flows = flow("count = 300\nstagger = \"30ms\"");
     let result = run(&scenario(30.0, 20.0, &network, &flows));
     assert_lossless(&result);
-    // 10 s are 100 packets of each flow, one more or less.
+    // Each flow sends 100 packets in 10 s; the tolerance covers a deviation of one packet.
     assert_rates(&result, &[RATE / 300.0; 300], 0.03);
 }
 

@@ -1,5 +1,5 @@
 //! Laws of the schemes between Reno and BBR: BIC, FAST and Compound TCP, on the dumbbell of `laws.rs`. Where
-//! a law has no closed form, the expectation is the scheme's rule stepped in a loop without a network.
+//! a law has no closed form, the expectation is computed by iterating the scheme's rule without a network.
 
 use crate::law::{assert_within, dumbbell, flows, lossy, run};
 use narrows_sim::RunResult;
@@ -7,7 +7,7 @@ use narrows_sim::RunResult;
 /// 100 Mbit/s × 100 ms in packets, the pipe of [`alone`].
 const PIPE: f64 = 100e6 / 8.0 * 0.1 / 1500.0;
 
-/// One flow alone on 100 Mbit/s × 100 ms. The models have no bursts, so packets leave one by one.
+/// One flow alone on 100 Mbit/s × 100 ms. It sends packets one by one, because the models have no bursts.
 fn alone(scheme: &str, buffer: &str, warmup_s: f64, duration_s: f64) -> RunResult {
     let rest = format!("[tcp]\nprofile = \"rfc\"\n{}", flows(scheme, 100, ""));
     run(&dumbbell((duration_s, Some(warmup_s)), ("100mbit", buffer), &rest))
@@ -24,7 +24,7 @@ fn under_periodic_loss(scheme: &str, period: f64, losses: f64, expected: f64) ->
     window
 }
 
-/// A window on a pipe over time; the queue extends rounds.
+/// Model of a window on a pipe over time; a queue lengthens round trips.
 struct Path {
     pipe: f64,
     window: f64,
@@ -44,7 +44,7 @@ impl Path {
         (self.window - self.pipe).max(0.0)
     }
 
-    /// Sends packets under the present window.
+    /// Sends packets with the current window.
     fn send(&mut self, packets: f64) {
         let lasts = packets / self.window.min(self.pipe);
         self.time += lasts;
@@ -65,7 +65,7 @@ impl Path {
     }
 }
 
-/// BIC's increments per round trip with the constants of Linux.
+/// BIC's window increment per round trip, with the constants of Linux.
 fn bic_increment(w: f64, w_max: f64) -> f64 {
     let to_maximum = ((w_max - w) / 4.0).floor();
     match (w <= 14.0, w < w_max) {
@@ -78,9 +78,9 @@ fn bic_increment(w: f64, w_max: f64) -> f64 {
     }
 }
 
-/// BIC's saw-tooth, segment by segment with an ACK per two, over 400 losses of which 40 are skipped. `lost` decides
-/// about a packet by the path and the packets since the last detected loss. Detection is `late` windows of packets
-/// later.
+/// Models BIC's saw-tooth segment by segment, with one ACK per two segments, over 400 losses, the first 40 of which
+/// are skipped. `lost` decides whether a packet is lost, from the path and the number of packets since the last
+/// detected loss. A loss is detected `late` windows of packets later.
 fn bic(pipe: f64, late: f64, lost: impl Fn(&Path, f64) -> bool) -> Path {
     let (mut path, mut w_max) = (Path::new(pipe, 100.0), 100.0);
     for epoch in 0..400 {
@@ -109,11 +109,11 @@ fn bic(pipe: f64, late: f64, lost: impl Fn(&Path, f64) -> bool) -> Path {
 }
 
 /// BIC's mean window under deterministic loss of every (1/p)th packet follows its table of increments, from
-/// Reno's region (p = 1/100) over the binary search to the additive one.
+/// Reno's region (p = 1/100) and the binary search to the region of additive increase.
 #[test]
 fn law_bic_periodic_loss_window_matches_model() {
     for (p, losses) in [(1e-2, 300.0), (1e-3, 200.0), (1e-4, 100.0), (1e-5, 30.0)] {
-        // The period includes the time until loss detection, at its start as at its end.
+        // A period lasts from one loss detection to the next, so it has as many packets as from one loss to the next.
         let steps = bic(f64::INFINITY, 0.0, |_, sent| sent * p >= 1.0);
         let expected = steps.sent / steps.time;
         let window = under_periodic_loss("bic", 1.0 / p, losses, expected);
@@ -121,9 +121,9 @@ fn law_bic_periodic_loss_window_matches_model() {
     }
 }
 
-/// Compound's mean window without a queue. win grows by alpha win^k per round trip from half its peak P to P.
-/// Two round trips per loss see no growth: the recovery and the first one after it, which Compound measures.
-/// With N = 1/p packets per loss, a = 1/8, k = 3/4:
+/// Compound's mean window without a queue. The window `win` grows by alpha win^k per round trip from half its peak P
+/// to P. It does not grow in two round trips per loss: the recovery and the first round trip after the recovery, which
+/// Compound measures. With N = 1/p packets per loss, a = 1/8, k = 3/4:
 ///
 ///     N - P = P^(2-k) (1 - 2^(k-2)) / (a (2-k))        T = 2 + P^(1-k) (1 - 2^(k-1)) / (a (1-k))        W = N / T
 #[test]
@@ -142,9 +142,9 @@ fn law_compound_periodic_loss_window_matches_closed_form() {
     }
 }
 
-/// A pipe of 833 packets with a tenth of it as buffer. Reno falls to 0.55 of the pipe and returns by one
-/// packet per round trip: it wastes (1 - 0.55)² / 2 of 1.1² / 2 - 0.55² / 2 and some. BIC falls to 0.88 and
-/// returns within seconds.
+/// A pipe of 833 packets with a buffer of a tenth of the pipe. Reno's window falls to 0.55 of the pipe and grows by one
+/// packet per round trip: Reno wastes at least (1 - 0.55)² / 2 of 1.1² / 2 - 0.55² / 2. BIC's window falls to 0.88 and
+/// recovers within seconds.
 #[test]
 fn law_bic_long_fat_path_is_filled_unlike_reno() {
     let buffer = 0.1 * PIPE;
@@ -153,7 +153,7 @@ fn law_bic_long_fat_path_is_filled_unlike_reno() {
     assert!(result.counters().recoveries >= 20, "only {} recoveries", result.counters().recoveries);
     let (link, reno) = (&result.links[0], reno_utilisation(buffer));
     assert_within("bic: utilisation", link.utilization, steps.utilisation(), 0.01);
-    // Packets come in pairs, so the queue has one more than the model.
+    // Packets arrive in pairs, so the queue is one packet longer than in the model.
     assert_within("bic: mean queue", link.queue_mean_pkt, steps.mean_queue() + 1.0, 0.1);
     assert!(link.utilization > reno + 0.15, "utilisation {}, Reno's {reno}", link.utilization);
     assert_within("reno: utilisation", alone("newreno", "0.1bdp", 60.0, 300.0).links[0].utilization, reno, 0.02);
@@ -168,11 +168,12 @@ fn reno_utilisation(buffer: f64) -> f64 {
     path.utilisation()
 }
 
-/// On the same path Compound's delay window fills within some 27 round trips the gap for which Reno needs
-/// 375. From then on win oscillates around the pipe until Reno's window alone overflows the buffer. It grows
-/// by g = win^(3/4) / 8 per round trip until it measures gamma = 30 packets in the queue, which takes two to three
-/// round trips (a round reports the one before, and its minimum the end before that), and then gives all of them back.
-/// The queue therefore oscillates between 0 and about gamma + 2.5 g = 79 packets; the mean is half of that.
+/// On the same path Compound's delay window fills the pipe in about 27 round trips; Reno needs 375. From then on `win`
+/// oscillates around the pipe until Reno's window alone overflows the buffer. `win` grows by g = win^(3/4) / 8 per
+/// round trip until Compound measures gamma = 30 packets in the queue. The measurement is two to three round trips old
+/// (a round reports the previous round, and its minimum RTT the end of the round before that). Then the delay window
+/// gives up all queued packets. The queue therefore oscillates between 0 and about gamma + 2.5 g = 79 packets; the mean
+/// is half of that.
 #[test]
 fn law_compound_long_fat_path_is_filled_with_small_queue() {
     let buffer = 0.1 * PIPE;
@@ -188,7 +189,7 @@ fn law_compound_long_fat_path_is_filled_with_small_queue() {
         path.window = cwnd + dwnd;
     }
     let link = &alone("compound", "0.1bdp", 60.0, 300.0).links[0];
-    // The model's windows grow during the recovery, too.
+    // In the model, windows grow during the recovery, too.
     assert_within("compound: utilisation", link.utilization, path.utilisation(), 0.02);
     let queue = (30.0 + 2.5 * PIPE.powf(0.75) / 8.0) / 2.0;
     assert_within("compound: mean queue", link.queue_mean_pkt, queue, 0.15);
@@ -197,7 +198,7 @@ fn law_compound_long_fat_path_is_filled_with_small_queue() {
 }
 
 /// With a buffer of two pipes the window never falls below 1.5 pipes: the queue always exceeds gamma, the
-/// delay window stays zero, and Compound is Reno.
+/// delay window stays zero, and Compound behaves like Reno.
 #[test]
 fn law_compound_deep_buffer_is_reno() {
     let results = ["compound", "newreno"].map(|scheme| alone(scheme, "2bdp", 60.0, 200.0));
@@ -208,7 +209,8 @@ fn law_compound_deep_buffer_is_reno() {
 }
 
 /// In equilibrium each FAST flow has alpha packets in the queue, at any rate and round-trip time. The link
-/// never idles, and a buffer for the sum loses nothing. The packet in transmission does not count as queued.
+/// never idles, and a buffer for the packets of all flows loses nothing. The packet in transmission does not count as
+/// queued.
 #[test]
 fn law_fast_flow_queues_alpha_packets() {
     for (rate, rtt, alpha, count) in [

@@ -1,4 +1,4 @@
-//! Laws of flows that negotiate an alternate path: rates on the wire against shares computed by hand.
+//! Laws of flows that negotiate an alternate path: rates on the wire are compared with shares computed by hand.
 
 use crate::law::{PAYLOAD, assert_lossless, assert_within, link, run, scenario};
 use narrows_sim::RunResult;
@@ -37,18 +37,18 @@ fn flow(route: &str, more: &str) -> String {
 
 #[track_caller]
 fn assert_rates(result: &RunResult, expected: &[f64]) {
-    // Two packets more or less in 1.8 s at 20 Mbit/s and more.
+    // Tolerance: two packets in 1.8 s at 20 Mbit/s or more.
     crate::law::assert_rates(result, expected, 0.001);
     assert_lossless(result);
 }
 
-/// A flow whose minimum one path refuses takes the alternate path.
+/// A flow takes the alternate path if its first path refuses its minimum rate.
 #[test]
 fn nodectl_refused_flow_takes_alternate_path() {
     assert_rates(&run(&network(8.0, 1.0, &movable("min_rate = \"25mbit\""))), &[30.0]);
 }
 
-/// A flow that enters behind the first link of the others.
+/// A flow that enters the network behind the first link of the other flows.
 fn hot() -> String {
     flow("[\"t\", \"x\", \"b\"]", "start = \"2s\"")
 }
@@ -56,8 +56,9 @@ fn hot() -> String {
 /// A flow reduced below its minimum uses its alternate path after a few round trips.
 #[test]
 fn nodectl_flow_below_minimum_moves_in_few_round_trips() {
-    // At 2.01 s the second flow requests a rate that would leave the first 10 of 20. A round trip on either path takes
-    // 18 ms: one until data leaves through y, one until the second flow learns of it, and one to negotiate.
+    // At 2.01 s the second flow requests a rate that would leave the first flow 10 of 20 Mbit/s. A round trip on either
+    // path takes 18 ms: one passes until data leaves through y, one until the second flow learns of the free rate, and
+    // one for the negotiation.
     let result = run(&network(4.0, 2.2, &(movable("min_rate = \"15mbit\"") + &hot())));
     assert_rates(&result, &[30.0, 20.0]);
 }
@@ -65,7 +66,7 @@ fn nodectl_flow_below_minimum_moves_in_few_round_trips() {
 /// A flow that moved keeps its reservation on the link that both paths share.
 #[test]
 fn nodectl_moved_flow_keeps_share_on_common_link() {
-    // The first flow has 30 of the first link's 50 until another flow joins there: then both have 25.
+    // The first flow has 30 of the first link's 50 Mbit/s until another flow joins there: then both have 25 Mbit/s.
     let beside = flow("[\"s\", \"a\"]", "start = \"4s\"");
     let result = run(&network(12.0, 6.0, &(movable("min_rate = \"15mbit\"") + &hot() + &beside)));
     assert_rates(&result, &[25.0, 20.0, 25.0]);
@@ -73,8 +74,9 @@ fn nodectl_moved_flow_keeps_share_on_common_link() {
 
 /// Simultaneous requests get fair shares although the answers take another path.
 ///
-/// Answers return through x, and the second flow sends its request before the first gets its answer. The reduction of
-/// the first arrives before the success that it corrects, and no port can lower that on its path.
+/// Answers return through x, and the second flow sends its request before the first flow gets its answer. The message
+/// that reduces the first flow's rate arrives before the success that it corrects, and no port on the path of this
+/// success can lower its rate.
 ///
 /// ```text
 /// a ---> b      data

@@ -2,7 +2,7 @@
 
 use crate::law::{PAYLOAD, flows, goodputs, run, scenario};
 
-/// 100 Mbit/s with a table for two flows, filled by two BRF flows; further flows come later.
+/// Goodputs on 100 Mbit/s with a table for two flows, which two BRF flows fill; the flows of `late` start later.
 fn crowded(late: &[&str]) -> Vec<f64> {
     let network = "rate = \"100mbit\"\nrouter = { kind = \"brf\", flows = 2 }";
     let late = late.iter().map(|scheme| flows(scheme, 40, "start = \"1s\"")).collect::<String>();
@@ -24,7 +24,7 @@ fn brf_full_table_leaves_untracked_flow_a_share() {
     }
 }
 
-/// Two untracked flows share one third.
+/// Two untracked flows together get one third of the link.
 #[test]
 fn brf_untracked_flows_share_one_share() {
     let goodputs = crowded(&["cubic", "cubic"]);

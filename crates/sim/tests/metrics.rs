@@ -1,5 +1,5 @@
-//! Metrics at the edges: flows that stop, end before the warm-up or never meet, and the mean queue of a run
-//! that ends with a standing queue.
+//! Metrics in edge cases: flows that stop, that end before the warm-up or that are never active together, and the mean
+//! queue of a run that ends with a standing queue.
 
 use crate::law::{PAYLOAD, dumbbell, flows, run, scenario};
 use narrows_scenario::result::RunResult;
@@ -11,18 +11,18 @@ fn one_after_the_other() -> RunResult {
     run(&dumbbell((20.0, None), ("10mbit", "5bdp"), &both))
 }
 
-/// The queue that drains after a flow stopped does not raise its rate above the link's.
+/// The queue that drains after a flow has stopped does not raise the flow's rate above the link's rate.
 #[test]
 fn metrics_stopped_flow_rate_stays_within_link_rate() {
     for flow in &one_after_the_other().flows {
-        // 1448 of 1500 bytes are payload; one packet, 1.2 ms of a second, may be inflight at either end.
+        // 1448 of 1500 bytes are payload. Tolerance: one packet (1.2 ms of a second) in flight at the start or end.
         assert!(flow.throughput_mbit_s <= 10.0 * 1.0012, "{} Mbit/s", flow.throughput_mbit_s);
         assert!(flow.goodput_mbit_s <= 10.0 * PAYLOAD * 1.0012, "{} Mbit/s", flow.goodput_mbit_s);
         assert!(flow.goodput_mbit_s > 5.0);
     }
 }
 
-/// Flows that never meet do not converge.
+/// Flows that are never active together have no convergence time.
 #[test]
 fn metrics_disjoint_flows_have_no_convergence() {
     assert_eq!(one_after_the_other().convergence_s, None);
@@ -38,15 +38,15 @@ fn metrics_flow_ending_in_warmup_counts_whole_life() {
     assert!((flow.goodput_mbit_s - 0.8 / seconds).abs() < 1e-9);
     assert_eq!(flow.packets_sent, 70); // 100 000 / 1448 rounded up
     let (least, greatest) = (flow.rtt_min_ms.expect("samples"), flow.rtt_p99_ms.expect("samples"));
-    // At most its own 70 packets of 1.2 ms are queued.
+    // At most the 70 packets of the flow, of 1.2 ms each, are queued.
     assert!((100.0..101.0).contains(&least) && greatest < 100.0 + 84.0, "{least} to {greatest} ms");
 }
 
-/// The mean queue counts no wait beyond the end of the run.
+/// The mean queue does not include waiting after the end of the run.
 #[test]
 fn metrics_mean_queue_excludes_wait_beyond_end() {
-    // Twice the rate for ten seconds: the queue grows linearly to the 8333 packets of ten seconds, and the
-    // mean is half of that. The handshake and the first packet's delay take 1 % off.
+    // The flow sends twice the link's rate for ten seconds: the queue grows linearly to the 8333 packets that the link
+    // carries in ten seconds, and the mean is half of that. The handshake and the first packet's delay subtract 1 %.
     for queue in ["droptail", "codel", "fq-codel"] {
         let target = if queue == "droptail" { "" } else { ", target = \"100s\"" };
         let rest = format!("queue = {{ kind = \"{queue}\"{target} }}\n{}", flows("fixed:window=20000,rate=20", 40, ""));
@@ -57,15 +57,15 @@ fn metrics_mean_queue_excludes_wait_beyond_end() {
     }
 }
 
-/// Losses and retransmissions after the warm-up count against the packets sent after it, one in a hundred each. Counted
-/// from the start, the losses would be 2 % or the packets twice as many.
+/// Losses and retransmissions after the warm-up are divided by the packets sent after the warm-up: one in a hundred. If
+/// losses were counted from the start, the result would be 2 %; if packets were, there would be twice as many.
 #[test]
 fn metrics_loss_and_repair_are_those_after_warmup() {
     let rest = "loss = { kind = \"periodic\", every = 100 }\n".to_owned() + &flows("fixed:window=40", 40, "");
     let result = run(&dumbbell((20.0, Some(10.0)), ("10mbit", "1000pkt"), &rest));
     let flow = &result.flows[0];
-    // The window exceeds the 33 packets of the path, so that 833 packets leave per second, 8333 in all; one loss more
-    // or less of 83 may fall into the period.
+    // The window exceeds the 33 packets of the path, so 833 packets are sent per second, 8333 in all. The number of
+    // losses in the period is 83 +- 1.
     assert!((8_200..8_400).contains(&flow.packets_sent), "{} packets", flow.packets_sent);
     for (what, percent) in [("lost", flow.loss_percent), ("repaired", flow.retransmit_percent)] {
         assert!((percent - 1.0).abs() <= 0.02, "{percent} % {what}");
@@ -78,12 +78,13 @@ fn beside_a_full_queue(warmup_s: f64, scheme: &str, more: &str) -> RunResult {
     run(&dumbbell((12.0, Some(warmup_s)), ("10mbit", "200pkt"), &both))
 }
 
-/// A queue that another flow fills and leaves before the end of the warm-up leaves no trace in the round-trip times:
-/// none is longer than the path and the flow's own window take.
+/// A queue that another flow causes before the end of the warm-up does not affect the measured round-trip times: none
+/// is longer than the RTT of the path and of the measured flow's window.
 #[test]
 fn metrics_rtt_excludes_queue_in_warmup() {
     let measured = |warmup_s| beside_a_full_queue(warmup_s, "fixed:window=20", "").flows.remove(0);
-    // 20 packets of 1.2 ms, all queued behind each other, on a path of 40 ms; 200 while the other flow lasts.
+    // The RTT of the path is 40 ms. The flow's window of 20 packets of 1.2 ms may all be queued; while the other flow
+    // is active, up to 200 packets are queued.
     let own = 40.0 + 20.0 * 1.2;
     let congested = measured(0.0);
     assert!(congested.rtt_p95_ms.expect("samples") > 40.0 + 100.0 * 1.2, "{congested:?}");
@@ -93,9 +94,9 @@ fn metrics_rtt_excludes_queue_in_warmup() {
     assert!(flow.rtt_range_ms.expect("samples") <= 20.0 * 1.2, "{flow:?}");
 }
 
-/// The fill time runs from the first data packet, not from the SYN a round trip earlier or the start of the run. A flow
-/// paced at twice the rate of its path of 125 kB fills it in 125 kB / 2.5 MB/s = 50 ms, before the first ACK. A packet
-/// takes 0.6 ms.
+/// The fill time is measured from the first data packet, not from the SYN a round trip earlier or the start of the run.
+/// A flow paced at twice the rate of its path fills the path's BDP of 125 kB in 125 kB / 2.5 MB/s = 50 ms, before the
+/// first ACK. A packet takes 0.6 ms.
 #[test]
 fn metrics_fill_time_runs_from_first_data_packet() {
     let flow = flows("fixed:window=500,rate=20", 100, "start = \"1s\"\ntcp = { receive_autotuning = false }");
@@ -104,7 +105,7 @@ fn metrics_fill_time_runs_from_first_data_packet() {
     assert!((fill - 50.0).abs() <= 0.6, "{fill} ms");
 }
 
-/// A flow shows the parameters that differ from their defaults, in the syntax of a scheme.
+/// The result of a flow shows the parameters that differ from their defaults, in the syntax of a scheme.
 #[test]
 fn metrics_params_show_changes_in_scheme_syntax() {
     let of = |flow: &str| {
@@ -120,7 +121,7 @@ fn metrics_params_show_changes_in_scheme_syntax() {
     assert_eq!(of("scheme = \"cubic\"\nparams = { beta = 0.8 }"), "beta=0.8");
 }
 
-/// A queue in the warm-up leaves no trace in the delays of datagrams either.
+/// A queue in the warm-up does not affect the measured delays of datagrams either.
 #[test]
 fn metrics_delay_of_datagrams_excludes_queue_in_warmup() {
     let own = "protocol = \"dccp\"\napp = { kind = \"cbr\", rate = \"1mbit\", write = \"1000B\" }";
@@ -129,7 +130,7 @@ fn metrics_delay_of_datagrams_excludes_queue_in_warmup() {
         let found = result.flows[0].datagrams.clone().expect("datagrams");
         (found.delay_mean_ms.expect("arrivals"), found.delay_p99_ms.expect("arrivals"))
     };
-    // 20 ms there; up to 200 packets of 1.2 ms wait while the other flow lasts.
+    // The one-way delay is 20 ms; up to 200 packets of 1.2 ms are queued while the other flow is active.
     let congested = delay(0.0).1;
     assert!(congested > 20.0 + 100.0 * 1.2, "{congested} ms");
     let (mean, p99) = delay(6.0);

@@ -1,5 +1,5 @@
-//! The field's commonest pacing bug is a rate that is computed but never applied. For every registered scheme, packets'
-//! departure times are compared with its pacing rate.
+//! The most common bug of pacing is a rate that is computed but never applied. For every registered scheme, the
+//! departure times of packets are compared with the pacing rate.
 //!
 //!     sender ──[ 1 BDP │ 20 Mbit/s ]── 20 ms ── receiver
 //!        └──────────── 20 ms ─────────────────────┘
@@ -22,7 +22,7 @@ struct Departure {
 
 /// Runs one flow for ten seconds and records every departure of payload.
 fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
-    // Packets leave one by one: bursts would hide their spacing.
+    // The RFC profile sends packets one by one: bursts would hide their spacing.
     let tcp = TcpConfig::rfc();
     let mss = Bytes::new(u64::from(tcp.segment));
     let setup = Setup::new(mss, params, Random::stream(1, "scheme", 0)).with_sack(tcp.sack);
@@ -71,7 +71,7 @@ fn departures(entry: &Entry, params: Params) -> Vec<Departure> {
     }
 }
 
-/// Every scheme spaces its packets by at least the pacing rate, and often by exactly that.
+/// Gaps between a scheme's packets are at least those of the pacing rate, and often exactly those.
 #[test]
 fn every_scheme_spaces_packets_at_its_pacing_rate() {
     let mut paced_schemes = 0;
@@ -102,7 +102,7 @@ fn every_scheme_spaces_packets_at_its_pacing_rate() {
         assert!(paced > 0 || !on_request, "{name}: pacing enabled but no packet paced");
         if paced > 0 {
             paced_schemes += 1;
-            // Other gaps are longer because of the window or missing ACKs.
+            // Other gaps are longer because the sender waits for ACKs.
             assert!(exact * 10 >= paced, "{name}: only {exact} of {paced} gaps match the pacing rate");
         }
     }

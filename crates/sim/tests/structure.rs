@@ -1,6 +1,6 @@
-//! The structure of the source tree, checked in its text: names that each crate must not contain.
+//! Checks the structure of the source tree in its text: names that each crate must not contain.
 //!
-//! Tests, benches and comments are exempt: only names in code add places to change for a new scheme or router.
+//! Tests, benches and comments are exempt: only names in code must be changed for a new scheme or router.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,8 +21,8 @@ const TRANSPORT: [&str; 13] =
 /// Crates for frames, quantities and applications, which must not depend on a transport.
 const BELOW_TRANSPORTS: [&str; 3] = ["net", "units", "traffic"];
 
-/// Words of TCP's and DCCP's mechanisms. Files above the transports select a transport and count its results; they do
-/// not know how it works.
+/// Names of TCP's and DCCP's mechanisms. Files above the transports select a transport and count its results; they do
+/// not depend on its mechanisms.
 const MECHANISMS: [&str; 8] = ["syn", "sack", "dsack", "rack", "tlp", "prr", "rto", "delack"];
 
 fn crates() -> PathBuf {
@@ -84,8 +84,8 @@ fn parts(line: &str) -> BTreeSet<String> {
     found
 }
 
-/// Places outside `allowed` whose code contains one of `words` as part of an identifier or string, or one of
-/// `literals` as a whole string.
+/// Lines of code, outside the files in `allowed`, that contain one of `words` as part of an identifier or string, or
+/// one of `literals` as a whole string.
 fn places(within: &[&str], allowed: &[&str], words: &BTreeSet<String>, literals: &BTreeSet<String>) -> Vec<String> {
     let root = crates();
     let mut files = Vec::new();
@@ -101,7 +101,7 @@ fn places(within: &[&str], allowed: &[&str], words: &BTreeSet<String>, literals:
         for (number, line) in code(&fs::read_to_string(&file).expect("UTF-8 text")) {
             let named = parts(&line);
             let word = words.iter().find(|word| named.contains(*word));
-            // A name alone, or with parameters: `"fixed:window=10"`.
+            // The string is a name alone, or a name with parameters: `"fixed:window=10"`.
             let stated = |name: &&String| ['"', ':'].iter().any(|end| line.contains(&format!("\"{name}{end}")));
             let literal = literals.iter().find(stated);
             if let Some(name) = word.or(literal) {
@@ -135,11 +135,11 @@ fn scheme_names_outside_their_crate_are_refused() {
         "routers/",
         "dccp/src/ccid.rs",
         "bench/src/cases.rs",
-        // Profiles state parameter defaults of other worlds.
+        // Profiles state the parameter defaults of other implementations.
         "scenario/src/profile.rs",
         // Hosts start with the scheme that every kernel has.
         "host/src/namespace.rs",
-        // Programs of the kernel have twins in the registry.
+        // Kernel programs are named after their counterparts in the registry.
         "programs/",
         // A deployment of one protocol on hosts.
         "brf/",
@@ -150,7 +150,7 @@ fn scheme_names_outside_their_crate_are_refused() {
         // noq's own controllers have names of schemes.
         "quic/src/noq_controllers.rs",
         "python/build.rs",
-        // Packet scripts count on the scheme of Linux's defaults.
+        // Packet scripts assume Linux's default scheme.
         "kernel/src/packetdrill/",
         "packetdrill/src/shell/extension.rs",
         // Files may have a `fixed` size.
@@ -159,13 +159,13 @@ fn scheme_names_outside_their_crate_are_refused() {
     let mut found = places(&[], &allowed, &words, &literals);
     let own = router_names();
     let foreign = |names: &BTreeSet<String>| names.difference(&own).cloned().collect();
-    // The texts of `protocol.rs` describe senders without a router.
+    // The descriptions in `protocol.rs` mention the schemes of senders without a router.
     found.extend(places(&["routers"], &["routers/src/protocol.rs"], &foreign(&words), &foreign(&literals)));
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
 /// Only `routers` names router algorithms in its code. Exceptions: in `cc`, a scheme names the rate protocol
-/// that it uses, and the deployments on hosts name theirs.
+/// that it uses, and deployments on hosts name the router algorithm that they deploy.
 #[test]
 fn router_names_outside_their_crate_are_refused() {
     let names = router_names();
@@ -205,7 +205,7 @@ fn transport_words_in_the_contract_are_refused() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The scan finds identifiers by their parts and whole strings, and skips comments.
+/// The scan finds parts of identifiers and whole strings, and skips comments.
 #[test]
 fn search_of_known_text_finds_code_only() {
     assert_eq!(parts("fn on_tcp(x: Bbr2Gc)").into_iter().collect::<Vec<_>>(), ["bbr2", "fn", "gc", "on", "tcp", "x"]);
@@ -234,7 +234,7 @@ fn transport_mechanisms_above_transports_are_refused() {
         "sim/src/samples.rs",
         "routers/src/frame.rs",
         "routers/src/endpoint",
-        // Acknowledgements in packet headers.
+        // Acknowledgements in qlog's packet headers.
         "trace/src/qlog/packets.rs",
         // Values shown by the kernel's TCP, and settings that backends compare.
         "negotiation/src/flow.rs",

@@ -1,5 +1,5 @@
 //! Cost per packet of a sender and a receiver together, with only a delay between them. One measurement
-//! delivers a million packets, so its milliseconds read as nanoseconds per packet.
+//! delivers a million packets, so its time in milliseconds is the time per packet in nanoseconds.
 //!
 //!     cargo bench -p narrows-tcp --bench stream
 
@@ -14,7 +14,7 @@ use narrows_traffic::{App, AppConfig};
 
 const PACKETS: u64 = 1_000_000;
 const DELAY: Nanos = Nanos::from_millis(5);
-/// Serialisation time per packet: without it, all packets would arrive at one instant.
+/// Transmission time per packet: without it, all packets would arrive at the same time.
 const SERVICE: Nanos = Nanos::from_nanos(1_000);
 
 /// A case: name, scheme, scheme parameters, losses per million packets, full segments per acknowledgement.

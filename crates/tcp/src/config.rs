@@ -2,35 +2,35 @@
 
 use narrows_cc::Bytes;
 
-/// Rules of the timers: retransmission, tail-loss probe, reordering.
+/// Rules for the retransmission timer, the tail-loss probe and the reordering timer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimerRules {
-    /// Linux: RTO = srtt + max(4 rttvar, minimum), with its own filter of the variation; a probe waits for
-    /// the minimum RTO more if one packet is in flight, else for 2 ms; so does the reordering timer.
+    /// Linux: RTO = srtt + max(4 rttvar, minimum), with Linux's filter of the variation. With one packet in flight, the
+    /// tail-loss probe waits longer by the minimum RTO, otherwise by 2 ms; the same holds for the reordering timer.
     #[default]
     Linux,
-    /// RFC 6298 and RFC 8985: RTO = max(srtt + max(4 rttvar, G), minimum), where G is the longest
-    /// acknowledgement delay; a probe of one packet waits for that delay more.
+    /// RFC 6298 and RFC 8985: RTO = max(srtt + max(4 rttvar, G), minimum), where G is the maximum acknowledgement
+    /// delay. With one packet in flight, the tail-loss probe waits longer by this delay.
     Rfc,
 }
 
 /// Quantity that a reduction starts from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReductionFrom {
-    /// Linux: cwnd; after a timeout cwnd becomes the data in flight plus one segment.
+    /// Linux: reductions start from cwnd; after a timeout cwnd becomes the data in flight plus one segment.
     #[default]
     Cwnd,
-    /// RFC 5681: FlightSize; after a timeout cwnd becomes one segment.
+    /// RFC 5681: reductions start from FlightSize; after a timeout cwnd becomes one segment.
     Flight,
 }
 
 /// Scheduler: selects the subflow for new data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheduler {
-    /// The subflow with the least smoothed round-trip time among those with room in their windows.
+    /// The subflow with the lowest smoothed round-trip time among those whose windows are not full.
     #[default]
     LowestRtt,
-    /// The next subflow with room, segment by segment.
+    /// The next subflow whose window is not full, segment by segment.
     RoundRobin,
 }
 
@@ -41,7 +41,7 @@ pub struct ConnectionConfig {
     pub scheduler: Scheduler,
     /// Number of subflows.
     pub subflows: usize,
-    /// Coupled congestion control: each scheme sees all subflows of the connection.
+    /// Whether congestion control is coupled: each scheme sees all subflows of the connection.
     pub coupled: bool,
     /// Payload bytes of a full segment.
     pub segment: u16,

@@ -1,10 +1,10 @@
 //! Sans-I/O transports: packets and `now` in, packets and deadlines out.
 //!
-//! A [`Sender`] and a [`Receiver`] are the two ends of a reliable stream, TCP as deployed: SACK, RACK-TLP, PRR, RTO by
-//! RFC 6298, pacing, delivery-rate sampling, delayed acknowledgements, ECN, undo of spurious recoveries. RFC 6675 and
-//! NewReno without SACK are selectable to reproduce older papers. [`multipath`] combines several such pairs as the
-//! subflows of one connection. Neither end reads a clock: the driver delivers packets as they arrive, calls `on_timer`
-//! when `deadline` is reached, and drains `poll_transmit` after each such call.
+//! A [`Sender`] and a [`Receiver`] are the two endpoints of a reliable stream, TCP as deployed: SACK, RACK-TLP, PRR,
+//! RTO by RFC 6298, pacing, delivery-rate sampling, delayed acknowledgements, ECN, undo of spurious recoveries. RFC
+//! 6675 and NewReno without SACK are selectable to reproduce older papers. [`multipath`] combines several such pairs as
+//! the subflows of one connection. Endpoints do not read a clock: the driver delivers packets as they arrive, calls
+//! `on_timer` when `deadline` is reached, and drains `poll_transmit` after each of these calls.
 
 pub mod config;
 pub mod multipath;

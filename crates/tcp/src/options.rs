@@ -1,19 +1,19 @@
-//! The table of TCP options, and the settings of a connection that follow from it.
+//! The table of TCP options, and the settings of a connection, which are generated from it.
 
 /// Passes the table of options to the macro `$then`. A row:
 ///
 /// ```text
 /// /// Meaning (default). More.                  for the reference of scenarios
-/// field as "key": Type {                        field of `TcpConfig`; key in scenarios, if it has another name
-///     linux: value, "fact"; rfc: …; ns3: …;     what each profile sets, and the fact behind it;
+/// field as "key": Type {                        field of `TcpConfig`; key in scenarios, if it differs
+///     linux: value, "fact"; rfc: …; ns3: …;     value in each profile, and its source;
 ///     default: value;                           instead of these: the default of an option that no profile sets
 ///     needs: other, "reason";                   off if the option `other` is off
 ///     kernel: set                               `--on kernel` sets the stated value; with `linux` it keeps Linux's
 /// }                                             behaviour and refuses other values
 /// ```
 ///
-/// Types have the same names in scenarios, where values are texts: `Time`, `Size`, `Amount`, `Period`, and the words of
-/// an enumeration. The order of rows is that of scenarios, on which identities of runs depend.
+/// Types have the same names in scenarios, where values are strings: `Time`, `Size`, `Amount`, `Period`, and the words
+/// of an enumeration. Scenarios list the keys in the order of rows, on which identities of runs depend.
 #[macro_export]
 macro_rules! tcp_options {
     ($then:ident) => {
@@ -55,9 +55,9 @@ macro_rules! tcp_options {
                 ns3: false, "TcpSocketBase::ReceivedData has none";
                 kernel: linux
             }
-            /// After three acknowledgements of out-of-order data the receiver holds further ones for up to 5 % of the
-            /// RTT, at most 1 ms (true where there is sack). Linux `tcp_comp_sack_delay_ns`; RFC 5681 acknowledges
-            /// such data at once.
+            /// After three acknowledgements of out-of-order data the receiver delays further ones by up to 5 % of the
+            /// RTT, at most 1 ms (true where there is sack). Linux `tcp_comp_sack_delay_ns`; by RFC 5681 such data is
+            /// acknowledged at once.
             sack_compression: bool {
                 linux: true, "tcp_comp_sack_delay_ns, tcp_comp_sack_nr";
                 rfc: false, "RFC 5681 section 4.2";
@@ -86,8 +86,9 @@ macro_rules! tcp_options {
                 default: mib(64);
                 kernel: set
             }
-            /// The receiver's buffer follows what the application reads per round trip, from 80 KiB up to
-            /// `receive_window` (true). Linux `tcp_rcv_space_adjust`; without it the whole buffer is there from the start.
+            /// The receiver's buffer follows the amount that the application reads per round trip, from 80 KiB up to
+            /// `receive_window` (true). Linux `tcp_rcv_space_adjust`; if false, the buffer has its full size from the
+            /// start.
             receive_autotuning: bool {
                 linux: true, "tcp_rcv_space_adjust, tcp_rcvbuf_grow";
                 rfc: false, "no RFC has it";
@@ -156,8 +157,8 @@ macro_rules! tcp_options {
                 needs: sack, "RACK needs selective acknowledgements";
                 kernel: set
             }
-            /// RTT by which RACK judges packets: that of the last or of the newest packet that an acknowledgement
-            /// delivers (last). Linux `tcp_rack_advance` and the sample of the acknowledgement.
+            /// RTT that RACK uses: that of the last or of the newest packet that an acknowledgement delivers (last).
+            /// Linux `tcp_rack_advance` and the sample of the acknowledgement.
             rack_rtt_last as "rack_rtt": RackRtt {
                 linux: LAST, "tcp_rack_advance";
                 rfc: NEWEST, "RFC 8985 section 6.2";
@@ -217,8 +218,8 @@ macro_rules! tcp_options {
                 default: false;
                 kernel: set
             }
-            /// The receiver echoes every mark, RFC 8257 section 3.2 (true for schemes that need their share, else
-            /// false).
+            /// The receiver echoes every mark, RFC 8257 section 3.2 (true for schemes that need the fraction of marked
+            /// packets, else false).
             ecn_precise: bool {
                 default: false;
                 kernel: set
@@ -254,7 +255,7 @@ use narrows_cc::{Bytes, IdleRule, Nanos, PrrBound};
 
 use crate::config::{ReductionFrom, TimerRules};
 
-// Types and units of the table.
+// Names of the table's types, and constructors for its units.
 type Time = Nanos;
 type Size = Bytes;
 type Amount = Bytes;
@@ -291,7 +292,7 @@ const fn pkt(count: u64) -> Amount {
     Bytes::new(count * 1448)
 }
 
-/// The largest TSO packet of Linux: 64 KiB less room for headers (`GSO_LEGACY_MAX_SIZE`, `MAX_TCP_HEADER`).
+/// The largest TSO packet of Linux: 64 KiB less the space for headers (`GSO_LEGACY_MAX_SIZE`, `MAX_TCP_HEADER`).
 pub const MAX_TSO: Bytes = Bytes::new(65_536 - 1 - 320);
 
 /// The key of an option in scenarios.
@@ -306,7 +307,8 @@ macro_rules! option_key {
     };
 }
 
-/// The value of an option on Linux: the stated one, or Linux's, which is off if the option that it needs is off.
+/// The value of an option on Linux: the stated value, or Linux's value, which is off if the option that it needs is
+/// off.
 macro_rules! on_linux {
     (set $own:expr, $linux:expr $(, $on:expr)?) => {
         $own
@@ -339,7 +341,7 @@ macro_rules! config {
         }
 
         impl TcpConfig {
-            /// TCP by the letter of the RFCs where Linux differs.
+            /// TCP that follows the RFCs where Linux deviates from them.
             pub fn rfc() -> Self {
                 Self { $($($field: $rfc,)?)* ..Self::default() }
             }
@@ -349,7 +351,7 @@ macro_rules! config {
                 Self { $($($field: $ns3,)?)* ..Self::default() }
             }
 
-            /// These settings on a Linux host: as stated where it offers a choice, else Linux's.
+            /// These settings on a Linux host: the stated values where Linux offers a choice, else Linux's values.
             #[must_use]
             pub fn on_linux(&self) -> Self {
                 let linux = Self::default();

@@ -10,7 +10,7 @@ pub struct Ranges {
 }
 
 impl Ranges {
-    /// Bytes of memory held.
+    /// Bytes of allocated memory.
     pub fn memory(&self) -> usize {
         self.ranges.capacity() * size_of::<(u64, u64)>()
     }
@@ -27,7 +27,7 @@ impl Ranges {
         self.ranges.is_empty()
     }
 
-    /// Count of numbers in the set.
+    /// Number of sequence numbers in the set.
     #[inline]
     pub fn total(&self) -> u64 {
         self.total
@@ -63,7 +63,7 @@ impl Ranges {
     pub fn insert(&mut self, start: u64, end: u64, mut new: impl FnMut(u64, u64)) {
         debug_assert!(start < end);
         match self.ranges.back_mut() {
-            // Growth at the top, the common case: nothing to search.
+            // The common case, growth at the top, needs no search.
             Some(last) if start >= last.0 && start <= last.1 => {
                 if end > last.1 {
                     let from = last.1;

@@ -1,5 +1,5 @@
-//! Interface to explicit-rate protocols: an agent beside the sender requests rates and reads the replies, a
-//! responder beside the receiver echoes or answers. TCP carries both and knows no protocol.
+//! Interface to explicit-rate protocols: an agent at the sender requests rates and reads the replies, a responder at
+//! the receiver echoes or answers requests. TCP carries requests and replies without knowing the protocol.
 
 use std::fmt;
 
@@ -13,14 +13,14 @@ pub struct RateSetup {
     pub segment: u16,
     /// Header bytes of a packet with data, without the agent's option.
     pub data_header: u16,
-    /// Line rate of the sender in payload bytes per second, where its scheme knows it.
+    /// Line rate of the sender in payload bytes per second, if the scheme knows it.
     pub line: Option<Rate>,
 }
 
 /// Sender state visible to its agent.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderView {
-    /// The time.
+    /// The current time.
     pub now: Nanos,
     /// The smoothed round-trip time; `None` before the first sample.
     pub srtt: Option<Nanos>,
@@ -32,9 +32,9 @@ pub struct SenderView {
     pub wire_sent: u64,
     /// Bytes written by the application and not yet sent for the first time.
     pub backlog: u64,
-    /// Loss recovery is in progress.
+    /// Whether loss recovery is in progress.
     pub repairing: bool,
-    /// The handshake is over, and data is unacknowledged.
+    /// Whether the connection is established: the handshake is over, and not all data is acknowledged.
     pub established: bool,
 }
 
@@ -65,24 +65,24 @@ pub struct RateOrders {
     pub limit: Option<Limit>,
     /// Advice for the scheme.
     pub advice: Option<Advice>,
-    /// Path of all packets from now on.
+    /// Number of the path that all packets take from now on.
     pub path: Option<u8>,
-    /// The message was not for this flow, or is malformed.
+    /// Whether the message was refused: it is for another flow or malformed.
     pub refused: bool,
 }
 
-/// The agent's part of an acknowledgement.
+/// Information for the sender that the agent found in an acknowledgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RateReply {
     /// Advice for the scheme.
     pub advice: Option<Advice>,
-    /// The advice is older than the latest or forged.
+    /// Whether the advice was ignored because it is outdated or forged.
     pub stale: bool,
 }
 
 /// Sender side of an explicit-rate protocol.
 pub trait RateAgent: fmt::Debug {
-    /// Option of an outgoing packet; `opens`: it is the SYN.
+    /// Option of an outgoing packet; `opens`: whether the packet is the SYN.
     fn option(&self, _sender: &SenderView, _opens: bool) -> Option<RawOption> {
         None
     }
@@ -111,7 +111,7 @@ pub trait RateAgent: fmt::Debug {
     fn deadline(&self) -> Nanos {
         Nanos::MAX
     }
-    /// Bytes of memory held.
+    /// Bytes of allocated memory.
     fn memory(&self) -> usize;
 }
 
@@ -119,12 +119,12 @@ pub trait RateAgent: fmt::Debug {
 pub trait RateResponder: fmt::Debug {
     /// Reads the option of an arriving packet.
     fn on_option(&mut self, packet: &Packet);
-    /// Option of the acknowledgement about to leave.
+    /// Option of the acknowledgement that is sent next.
     fn option(&mut self) -> Option<RawOption>;
-    /// Handles a control message; returns whether it is for this flow.
+    /// Handles a control message; returns whether the message is for this flow.
     fn on_message(&mut self, packet: &Packet) -> bool;
     /// Next control message to the sender and its path.
     fn poll_message(&mut self) -> Option<(ControlMessage, u8)>;
-    /// Bytes of memory held.
+    /// Bytes of allocated memory.
     fn memory(&self) -> usize;
 }

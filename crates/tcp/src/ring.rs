@@ -1,24 +1,24 @@
-//! A queue in a power-of-two buffer with stable item numbers.
+//! A queue in a ring buffer whose size is a power of two, with stable item numbers.
 
 /// A ring that grows and shrinks. Items are numbered modulo 2^32 as they are pushed. A number stays valid until its
 /// item is popped, even when the ring changes size.
 ///
-/// Items cycle through all slots in use, so a ring with few items uses only the first slots of its memory: memory used
-/// by thousands of rings then fits in the caches. The memory itself is kept.
+/// Items cycle through the slots in use. A ring with few items uses only the first slots of its memory, so that the
+/// used memory of thousands of rings fits in the caches. Shrinking does not free memory.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ring<T> {
     memory: Box<[T]>,
     first: u32,
     len: u32,
-    /// Slots in use, a power of two, less one; meaningless without memory.
+    /// Number of slots in use (a power of two) minus one; meaningless without memory.
     mask: u32,
 }
 
-/// Least number of slots in use; an unused ring allocates nothing.
+/// Minimum number of slots in use; an unused ring allocates nothing.
 const LEAST_SLOTS: usize = 4;
 
 impl<T: Copy + Default> Ring<T> {
-    /// Bytes of memory held.
+    /// Bytes of allocated memory.
     pub(crate) fn memory(&self) -> usize {
         self.memory.len() * size_of::<T>()
     }
@@ -33,13 +33,13 @@ impl<T: Copy + Default> Ring<T> {
         self.len == 0
     }
 
-    /// The number of the oldest item, or of the next one if there is none.
+    /// The number of the oldest item; if the ring is empty, the number of the next item.
     #[inline]
     pub(crate) fn first(&self) -> u32 {
         self.first
     }
 
-    /// The number the next item will get.
+    /// The number that the next item will get.
     #[inline]
     pub(crate) fn end(&self) -> u32 {
         self.first.wrapping_add(self.len)
@@ -57,7 +57,7 @@ impl<T: Copy + Default> Ring<T> {
         &self.memory[self.slot(id)]
     }
 
-    /// Mutable [`Ring::get`].
+    /// Like [`Ring::get`], mutable.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: u32) -> &mut T {
         debug_assert!(id.wrapping_sub(self.first) < self.len, "item {id} is not in the ring");
@@ -116,7 +116,7 @@ impl<T: Copy + Default> Ring<T> {
         self.resize((self.mask as usize).div_ceil(2));
     }
 
-    /// Moves each item to its slot among twice or half as many: no two items share one.
+    /// Moves each item to its slot after doubling or halving the number of slots; no two items share a slot.
     fn resize(&mut self, slots: usize) {
         let before = self.mask;
         self.mask = (slots - 1) as u32;
@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(ring.end(), 79);
     }
 
-    /// A ring with few items uses few slots, however many it needed before, and allocates nothing to use more again.
+    /// A ring with few items uses few slots, even if it used many before, and does not allocate to use many again.
     #[test]
     fn ring_with_few_items_uses_few_slots() {
         let mut ring = Ring { first: u32::MAX - 100, ..Ring::default() };

@@ -1,12 +1,12 @@
 //! Sender of a reliable stream.
 //!
-//! Stateful parts: `stream` (sequence numbers and the application), `cwnd` (the scheme's driver and the
+//! Modules with state: `stream` (sequence numbers and the application), `cwnd` (the scheme's driver and the
 //! cwnd in force), `pacing`, `timers`, `rto` (round-trip times), `scoreboard` (outstanding packets),
 //! `recovery` (with `rack`, `sack_loss` and `undo`), `ecn`, `handshake`.
 //!
 //! Event handlers: `ack` applies acknowledgements, `phases` enters and leaves recovery, `timers` handles
 //! expired deadlines, `transmit` selects the next packet, `subflow` serves multipath connections, `rate_agent`
-//! connects the agent of an explicit-rate protocol, `local` handles a host whose own queue drops.
+//! connects the agent of an explicit-rate protocol, `local` handles packets dropped by the queue of the sending host.
 //!
 //! The default is TCP as Linux 6.18 deploys it; `TcpConfig` names each rule and its alternative in the RFCs.
 //!
@@ -15,17 +15,19 @@
 //!    that a delayed acknowledgement never causes a timeout when the round-trip time hardly varies. Timers
 //!    are exact; Linux rounds them up to jiffies (1 to 10 ms).
 //! 2. RACK's minimum round-trip time covers the whole connection, not the last five minutes. Packets sent at
-//!    one instant are ordered by departure, not by sequence number.
+//!    the same time are ordered by departure, not by sequence number.
 //! 3. With `ReductionFrom::Flight`, FlightSize at congestion is the data outstanding when the acknowledgement
 //!    arrived, without limited transmit; RecoverFS of proportional rate reduction includes it.
-//! 4. A spurious timeout or recovery is undone at once (RFC 3522, RFC 3708) and is reported instead of its end. F-RTO
-//!    (RFC 5682) is not implemented; timestamps and DSACK detect spurious timeouts.
-//! 5. A lost SYN does not shrink the initial window, which the scheme owns. The SYN-ACK is repeated only when
-//!    another SYN arrives, and the receiver's FIN is part of its acknowledgement of the sender's.
+//! 4. A spurious timeout or recovery is undone immediately (RFC 3522, RFC 3708). The undo is reported to the scheme
+//!    instead of the end of the recovery. F-RTO (RFC 5682) is not implemented; timestamps and DSACK detect spurious
+//!    timeouts.
+//! 5. A lost SYN does not reduce the initial window, which the scheme owns. The SYN-ACK is retransmitted only when
+//!    another SYN arrives, and the receiver's FIN is part of its acknowledgement of the sender's FIN.
 //! 6. A packet is lost or delivered as a whole; retransmissions keep its boundaries.
 //! 7. Without SACK each duplicate acknowledgement counts as one delivered segment (in the delivery rate, the scheme's
-//!    input and the flight at a timeout), as Linux emulates SACK; RFC 5681 would count it as outstanding. Linux resets
-//!    the count at a timeout and counts the same data again when it is acknowledged; here it counts once.
+//!    input and the flight at a timeout), as Linux emulates SACK; RFC 5681 would count the segment as outstanding.
+//!    Linux resets the count at a timeout and counts the same data again when it is acknowledged; here each byte counts
+//!    once.
 
 mod ack;
 mod cwnd;
@@ -98,7 +100,7 @@ struct Milestones {
     first_data_at: Option<Nanos>,
     /// Time at which all data of a finite application was acknowledged.
     completed_at: Option<Nanos>,
-    /// Bytes of memory freed when the connection closed.
+    /// Bytes of memory that were freed when the connection closed.
     released: usize,
 }
 
@@ -117,7 +119,7 @@ impl Pending {
     const WINDOW_PROBE: Self = Self(16);
     /// A control message to routers.
     const MESSAGE: Self = Self(32);
-    /// The local queue drops packets: attempts to send fail.
+    /// The queue of this host drops all packets: attempts to send fail.
     const CONGESTED: Self = Self(64);
 
     fn add(&mut self, item: Self) {
@@ -136,9 +138,9 @@ impl Pending {
 }
 
 /// Sender of a reliable stream.
-// In order of use: with thousands of flows the cache lines that an acknowledgement accesses decide the speed. These form
-// two stretches: from the last counters to the head of `stream.app`, and from the end of `recovery.undo` to the state of
-// the scheme, which therefore comes last in `window`.
+// Fields are ordered by use: with thousands of flows, the number of cache lines that an acknowledgement accesses
+// determines the speed. These lines form two ranges: from the last counters to the head of `stream.app`, and from the
+// end of `recovery.undo` to the state of the scheme, which therefore comes last in `window`.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Sender {
@@ -164,7 +166,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// A sender that connects at `start`. Senders with the same settings may share them.
+    /// A sender that connects at `start`. Senders with the same settings may share one `Arc`.
     pub fn new(flow: u32, config: impl Into<Arc<TcpConfig>>, scheme: AnyScheme, app: App, start: Nanos) -> Self {
         let config = config.into();
         Self {
@@ -212,8 +214,8 @@ impl Sender {
         timer.min(self.pacing.deadline())
     }
 
-    /// Stops the application: data already written is still delivered, then the connection closes. Call
-    /// [`Sender::poll_transmit`] afterwards.
+    /// Stops the application: data already written is still delivered, then the connection closes. (Bulk data and files
+    /// count as written when they are sent.) Call [`Sender::poll_transmit`] afterwards.
     pub fn stop(&mut self, now: Nanos) {
         self.stream.on_time(now);
         self.stream.stop();
@@ -228,15 +230,15 @@ impl Sender {
         &self.stats
     }
 
-    /// Prefetches the two stretches of state that an acknowledgement accesses, with a scheme as large as CUBIC. It is not
-    /// inlined: with its instructions in the event loop, runs of a thousand flows took 8 % longer.
+    /// Prefetches the two ranges of state that an acknowledgement accesses, for schemes up to the size of CUBIC. The
+    /// function is not inlined: with its instructions in the event loop, runs of a thousand flows took 8 % longer.
     #[inline(never)]
     pub fn prefetch(&self) {
         prefetch(&self.stats.data_packets_sent, 9);
         prefetch(&self.recovery.probe, 14);
     }
 
-    /// Prefetches the heap memory that `packet` accesses and, after losses, the state that others do not.
+    /// Prefetches the heap memory that `packet` accesses and, after losses, the state that only such packets access.
     #[inline]
     pub fn prefetch_records(&self, packet: &Packet) {
         self.board.prefetch();
@@ -263,7 +265,7 @@ impl Sender {
         self.board.inflight()
     }
 
-    /// The cwnd in force: the scheme's, or that of proportional rate reduction.
+    /// The cwnd in force: that of the scheme or, during a reduction, that of proportional rate reduction.
     #[inline]
     pub fn window(&self) -> Bytes {
         Bytes::new(self.window.cwnd)
@@ -286,7 +288,7 @@ impl Sender {
         self.recovery.phase
     }
 
-    /// Whether packets that leave now give application-limited samples (`app_limited` of Linux `tcp_sock`).
+    /// Whether rate samples of packets sent now are application-limited (`app_limited` of Linux `tcp_sock`).
     pub fn is_app_limited(&self) -> bool {
         self.window.driver.is_app_limited()
     }
@@ -311,13 +313,13 @@ impl Sender {
         self.state == State::Closed
     }
 
-    /// Whether the connection is closed for good: nothing is left to send, and no agent to speak.
+    /// Whether the connection is closed for good: it has nothing to send and no agent that may send messages.
     #[inline]
     pub fn is_finished(&self) -> bool {
         self.state == State::Closed && self.agent.is_none()
     }
 
-    /// Recomputes all incrementally maintained counts and compares them. For tests: slow.
+    /// Recomputes all incrementally maintained counts and compares the results with them. Slow, for tests.
     ///
     /// # Panics
     /// If a count is wrong.
@@ -339,7 +341,7 @@ impl Sender {
         Path { srtt: self.rtt.srtt, min_rtt: self.rtt.min_rtt_or_zero(), recovering: self.recovery.is_repairing() }
     }
 
-    /// Marks samples as application-limited if only lack of data keeps the sender from sending.
+    /// Marks samples as application-limited if the sender could send but has no data.
     #[inline]
     fn check_app_limited(&mut self) {
         if !self.stream.has_unsent()
@@ -357,7 +359,7 @@ impl Sender {
         self.pacing.clear();
         self.timers.stop();
         self.stream.stop();
-        // Free the memory: a run may have many more connections in total than at a time.
+        // Free the memory: a run may have many more connections in total than at any one time.
         self.milestones.released = self.board.memory();
         self.board = Scoreboard::new(self.config.segment);
     }

@@ -1,7 +1,7 @@
 //! Counters of sender and receiver.
 
 /// Counters of a sender.
-// Counters that every packet or acknowledgement changes come last: see `Sender`.
+// Counters that change with every packet or acknowledgement come last: see `Sender`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct SenderStats {
@@ -15,7 +15,7 @@ pub struct SenderStats {
     pub recoveries: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Recoveries and timeouts found unnecessary.
+    /// Recoveries and timeouts that were found to be spurious.
     pub spurious_recoveries: u64,
     /// Tail-loss probes sent.
     pub tlp_probes: u64,
@@ -23,7 +23,7 @@ pub struct SenderStats {
     pub sack_blocks: u64,
     /// Reductions for congestion marks.
     pub ecn_reductions: u64,
-    /// Rates ignored in acknowledgements: outdated, or for data never sent.
+    /// Rates in acknowledgements that were ignored because they are outdated or for data never sent.
     pub stale_advice: u64,
     /// Control messages sent to routers.
     pub messages_sent: u64,
@@ -35,14 +35,14 @@ pub struct SenderStats {
     pub bytes_sent: u64,
     /// Delivery-rate samples taken.
     pub rate_samples: u64,
-    /// Round-trip time samples taken, the handshake's included.
+    /// Round-trip time samples taken, including that of the handshake.
     pub rtt_samples: u64,
     /// Packets that the pacer delayed although the window had room.
     pub paced_waits: u64,
 }
 
 /// Counters of a receiver.
-// Counters that every packet or acknowledgement changes come first: see `Receiver`.
+// Counters that change with every packet or acknowledgement come first: see `Receiver`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ReceiverStats {
@@ -56,9 +56,9 @@ pub struct ReceiverStats {
     pub acks_sent: u64,
     /// Data packets without new data.
     pub duplicate_packets: u64,
-    /// Acknowledgements sent on expiry of the delay.
+    /// Acknowledgements sent because the delay expired.
     pub delayed_acks: u64,
-    /// Packets that arrived with a congestion mark.
+    /// Packets that arrived with a CE mark.
     pub ce_packets: u64,
     /// Data packets that arrived ahead of a gap.
     pub out_of_order: u64,

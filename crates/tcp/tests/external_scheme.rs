@@ -1,4 +1,4 @@
-//! A scheme from outside the registry runs over the TCP endpoints, through the same driver as those inside.
+//! A scheme that is not registered runs over the TCP endpoints, through the same driver as registered schemes.
 
 use crate::common::{Fate, Pipe, build, delay, ms};
 use crate::external::HALVING;
@@ -16,7 +16,7 @@ fn sender(entry: &Entry, config: &TcpConfig) -> Sender {
     Sender::new(0, config.clone(), build(entry, &[], config), app, Nanos::ZERO)
 }
 
-/// A path with random loss, delay and reordering, equal for every scheme.
+/// A path with random loss, delay and reordering, identical for every scheme.
 fn rough(seed: u64) -> Fate {
     let mut random = Random::stream(seed, "path", 0);
     Box::new(move |packet, _| {
@@ -29,7 +29,7 @@ fn rough(seed: u64) -> Fate {
     })
 }
 
-/// All packets sent and received, and the sender's counters, of one transfer.
+/// Runs one transfer and returns the sender's counters and all packets as a string.
 fn transfer(entry: &Entry, config: &TcpConfig, seed: u64) -> String {
     let mut pipe = Pipe::new(sender(entry, config), config, rough(seed), delay(ms(20)));
     pipe.run_until(Nanos::from_secs(600));
@@ -37,7 +37,7 @@ fn transfer(entry: &Entry, config: &TcpConfig, seed: u64) -> String {
     format!("{:?} {:?}", pipe.sender.stats(), pipe.log)
 }
 
-/// A copy of NewReno outside the registry sends the same packets at the same times as the registered one.
+/// An unregistered copy of NewReno sends the same packets at the same times as the registered scheme.
 #[test]
 fn copy_of_newreno_sends_what_the_registered_one_sends() {
     let registered = find("newreno").unwrap();
@@ -49,7 +49,7 @@ fn copy_of_newreno_sends_what_the_registered_one_sends() {
     }
 }
 
-/// An external scheme states its own facts, and its copies are independent.
+/// An external scheme provides its description, and copies of it are independent.
 #[test]
 fn external_scheme_states_its_facts_and_copies() {
     let config = TcpConfig::default();

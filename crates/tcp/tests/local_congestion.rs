@@ -1,4 +1,4 @@
-//! A sender on a host whose queue drops at times.
+//! A sender on a host whose queue drops all packets at times.
 
 use crate::common::{Pipe, delay, ms, scheme, sender};
 use narrows_cc::{Bytes, Nanos, Random};
@@ -49,7 +49,7 @@ proptest! {
     }
 }
 
-/// A failed transmission counts as one reduction and nothing else, without a mark.
+/// A failed transmission causes one window reduction. It does not count as a transmission or as a mark.
 #[test]
 fn local_drop_counts_as_no_transmission() {
     let config = TcpConfig::default();
@@ -73,7 +73,7 @@ fn local_drop_counts_as_no_transmission() {
     assert_eq!(*sender.stats(), before);
     let info = sender.info();
     assert_eq!((info.unacked, info.unsent.as_u64(), info.probes), (0, 3 * SEGMENT, 0));
-    // CUBIC keeps 0.7 of ten segments.
+    // CUBIC reduces ten segments to 0.7 of them.
     assert_eq!(info.ssthresh.map(|bytes| bytes.as_u64() / SEGMENT), Some(7));
     assert_eq!((sender.deadline(), sender.probes()), (ms(50) + info.rto, Some(0)));
 

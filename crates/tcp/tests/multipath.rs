@@ -16,7 +16,7 @@ struct Path {
     delay: Nanos,
     loss: f64,
     duplication: f64,
-    /// Share of packets with up to 40 ms of additional delay.
+    /// Fraction of packets with up to 40 ms of additional delay.
     late: f64,
     /// Outage from `dies` to `alive`, in both directions or in `only`.
     dies: Nanos,
@@ -34,7 +34,7 @@ fn path(delay: u64) -> Path {
     Path { delay: ms(delay), loss: 0.0, duplication: 0.0, late: 0.0, dies: Nanos::MAX, alive: Nanos::MAX, only: None }
 }
 
-/// A connection over the given paths, with an observer of its data in the network.
+/// A connection over the given paths; it also records the data that the network carries.
 struct Talk {
     now: Nanos,
     source: MultipathSender,
@@ -45,16 +45,16 @@ struct Talk {
     random: Random,
     wire: BTreeMap<(Nanos, u64), Packet>,
     number: u64,
-    /// Data mapping of each subflow sequence number, as first seen.
+    /// Data mapping of each subflow sequence number, from the first packet with this number.
     meaning: BTreeMap<(u32, u64), (u64, u16)>,
-    /// Arrival of each data byte, and the length of the prefix without gaps.
+    /// Whether each data byte has arrived; `whole` is the length of the prefix without gaps.
     arrived: Vec<bool>,
     whole: usize,
     /// Data sent on each subflow.
     sent: Vec<BTreeSet<u64>>,
     /// Subflows of the data packets, in order of departure.
     order: Vec<u32>,
-    /// Greatest right edge of the receive window so far.
+    /// Highest right edge of the receive window so far.
     allowed: u64,
 }
 
@@ -173,7 +173,7 @@ impl Talk {
         let own = (packet.flow - 7) as usize;
         if packet.flags.has(Flags::REVERSE) {
             if let Some(MptcpOption::DataAck { ack }) = MptcpOption::of(packet) {
-                // Less than 4 GB are sent here, so the number is whole.
+                // Less than 4 GB are sent here, so the 32 bits are the complete number.
                 assert!(u64::from(ack) <= self.whole as u64, "acknowledged before it was whole");
                 self.allowed = self.allowed.max(u64::from(ack) + u64::from(packet.tcp().window));
             } else {
@@ -239,20 +239,20 @@ proptest! {
         let size = segments * 1000 + 7;
         let scheduler = if round_robin { Scheduler::RoundRobin } else { Scheduler::LowestRtt };
         let mut talk = Talk::new(scheduler, &tcp, name, AppConfig::File(Bytes::new(size)), &paths, seed);
-        // A SYN may be lost six times in a row and its timeout doubles from 1 s.
+        // A SYN may be lost six times in a row, and its timeout doubles from 1 s.
         prop_assert!(talk.run(Nanos::from_secs(2_000)), "everything is closed");
         prop_assert_eq!(talk.sink.stats().bytes_in_order, size);
         prop_assert!(talk.sink.stats().ended && talk.source.completed_at().is_some());
     }
 }
 
-/// Two clean paths of equal delay.
+/// A NewReno connection that sends a file of `segments` segments.
 fn file(scheduler: Scheduler, segments: u64, paths: &[Path]) -> Talk {
     let size = AppConfig::File(Bytes::new(segments * 1448));
     Talk::new(scheduler, &TcpConfig::default(), "newreno", size, paths, 1)
 }
 
-/// Round robin alternates between subflows; lowest RTT fills the fastest one first.
+/// Round robin alternates between subflows; lowest RTT fills the fastest subflow first.
 #[test]
 fn scheduler_alternates_or_fills_the_fastest_first() {
     // The first handshake is over at 20 ms, the second at 40 ms; by then ACKs of the first ten segments arrive.
@@ -263,10 +263,11 @@ fn scheduler_alternates_or_fills_the_fastest_first() {
     assert_eq!(pairs, [0, 1].repeat(8), "{:?}", turns.order);
     let mut fastest = file(Scheduler::LowestRtt, 2000, &[path(10), path(40)]);
     fastest.run(ms(400));
-    // The second handshake is over at 100 ms; by then the first path has sent four windows, each twice the one before.
+    // The second handshake is over at 100 ms; by then the first path has sent four windows, each twice as large as the
+    // previous window.
     let second = fastest.order.iter().position(|&own| own == 1).expect("both are used");
     assert!(fastest.order[..second].len() >= 10 + 20 + 40 + 80, "{:?}", fastest.order);
-    // If the window of the first path holds all data, only that path is used.
+    // If all data fits into the window of the first path, only that path is used.
     let mut small = file(Scheduler::LowestRtt, 60, &[path(10), path(40)]);
     small.run(ms(400));
     assert_eq!(small.order, [0; 60]);
@@ -295,12 +296,12 @@ fn data_of_dead_path_is_reinjected_after_two_timeouts() {
     }
 }
 
-/// A path given up is used again after it delivers an ACK.
+/// A dead path is used again after it delivers an ACK.
 #[test]
 fn path_given_up_is_used_again_after_an_ack() {
     let mut paths = [path(10), path(10)];
     (paths[1].dies, paths[1].alive) = (ms(75), ms(3_000));
-    // Every packet is acknowledged at once: delayed acknowledgements of single retransmissions would give RTT
+    // Every packet is acknowledged immediately: delayed acknowledgements of single retransmissions would give RTT
     // samples of 60 ms, and the path would be penalised for blocking the window.
     let tcp = TcpConfig { receive_window: Bytes::new(60 * 1448), ack_every: 1, ..TcpConfig::default() };
     let mut talk = Talk::new(Scheduler::RoundRobin, &tcp, "newreno", AppConfig::Bulk, &paths, 1);
@@ -316,7 +317,7 @@ fn path_given_up_is_used_again_after_an_ack() {
 /// A full receive window triggers an opportunistic retransmission of its first data on the faster path.
 #[test]
 fn full_window_retransmits_its_edge_on_faster_path() {
-    // Four segments of window; the second path takes 400 ms where the first takes 20.
+    // A window of four segments; the RTT is 400 ms on the second path and 20 ms on the first.
     let tcp = TcpConfig { receive_window: Bytes::new(4 * 1448), ..TcpConfig::default() };
     let run = |paths: &[Path]| {
         let mut talk = Talk::new(Scheduler::RoundRobin, &tcp, "newreno", AppConfig::Bulk, paths, 1);
@@ -326,17 +327,18 @@ fn full_window_retransmits_its_edge_on_faster_path() {
     let (alone, ..) = run(&[path(10)]);
     let (both, stats, sink) = run(&[path(10), path(200)]);
     assert!(stats.opportunistic_bytes > 0 && sink.duplicate_bytes > 0);
-    // Without retransmission each segment on the slow path blocks the window for 400 ms: at worst 4 segments per 400
-    // ms, a twentieth of the fast path alone. With it, the window is blocked for one round trip of the fast path.
+    // Without retransmission each segment on the slow path blocks the window for 400 ms: in the worst case, 4 segments
+    // per 400 ms are sent, a twentieth of the fast path alone. With retransmission, the window is blocked for one round
+    // trip of the fast path.
     println!("alone {alone}, both {both}, {stats:?}");
     assert!(both > 0.4 * alone, "{both} against {alone}");
 }
 
-/// A slow path that blocks the receive window is penalised: its congestion window is halved until it no longer does.
+/// A slow path that blocks the receive window is penalised: its cap is halved until it no longer blocks the window.
 #[test]
 fn slow_path_blocking_the_window_is_penalised() {
-    // 45 segments of window over round-trip times of 20 ms and 400 ms, without a bottleneck. Round robin
-    // would give the slow path half of it; a penalised path sends a segment or two per round trip.
+    // A window of 45 segments over round-trip times of 20 ms and 400 ms, without a bottleneck. Round robin would give
+    // the slow path half of the window; a penalised path sends a segment or two per round trip.
     let small = TcpConfig { receive_window: Bytes::new(45 * 1448), ..TcpConfig::default() };
     let paths = [path(10), path(200)];
     let mut talk = Talk::new(Scheduler::RoundRobin, &small, "newreno", AppConfig::Bulk, &paths, 1);
@@ -345,7 +347,7 @@ fn slow_path_blocking_the_window_is_penalised() {
     talk.run(Nanos::from_secs(25));
     let sent = (talk.senders[1].stats().data_packets_sent - before) as f64;
     let halved = (talk.source.stats().penalties - penalties) as f64;
-    // A lone segment is acknowledged after 40 ms more.
+    // The acknowledgement of a single segment is delayed by 40 ms, so a round trip takes 440 ms.
     let round_trips = 20.0 / 0.44;
     assert!((round_trips - 1.0..=3.0 * round_trips).contains(&sent), "{sent} packets");
     assert!(halved > 0.0 && halved <= round_trips + 1.0, "{halved} penalties");
@@ -355,7 +357,7 @@ fn slow_path_blocking_the_window_is_penalised() {
     let before = fastest.senders[1].stats().data_packets_sent;
     fastest.run(Nanos::from_secs(25));
     assert_eq!(fastest.senders[1].stats().data_packets_sent, before);
-    // A window of 64 MiB does not fill, so no path is penalised.
+    // A window of 64 MiB is never full, so no path is penalised.
     let file = AppConfig::File(Bytes::new(1_448_000));
     let mut wide = Talk::new(Scheduler::RoundRobin, &TcpConfig::default(), "newreno", file, &paths, 1);
     assert!(wide.run(Nanos::from_secs(60)));
@@ -394,7 +396,7 @@ fn packet_unmapped_or_beyond_window_gets_no_ack() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
-    /// The multipath receiver accepts exactly the data inside its window.
+    /// The multipath receiver accepts all data inside its window and no other data.
     #[test]
     fn receiver_accepts_exactly_the_data_in_its_window(
         window in 1u64..60,
@@ -433,7 +435,7 @@ proptest! {
     }
 }
 
-/// A data acknowledgement of data that was never sent is ignored.
+/// A DATA_ACK of data that was never sent is ignored.
 #[test]
 fn data_ack_of_unsent_data_is_ignored() {
     let mut talk = file(Scheduler::LowestRtt, 100, &[path(10)]);

@@ -23,9 +23,10 @@ fn pipe((name, params): (&str, &[(&str, f64)]), config: &TcpConfig, app: AppConf
 /// A file arrives completely in the round trips that slow start needs.
 #[test]
 fn file_completes_in_the_rounds_of_slow_start() {
-    // Delay 50 ms each way, initial window 10, appropriate byte counting: 10 packets in the first round trip after the
-    // handshake, 20 in the second, 40 in the third, the last 30 in the fourth. The first 16 are acknowledged one by
-    // one, the other 84 in pairs. The FIN follows the last packet at once, so no acknowledgement is delayed.
+    // Delay 50 ms each way, initial window 10, appropriate byte counting: 10 packets are sent in the first round trip
+    // after the handshake, 20 in the second, 40 in the third, the last 30 in the fourth. The first 16 packets are
+    // acknowledged one by one, the other 84 in pairs. The FIN follows the last packet immediately, so no
+    // acknowledgement is delayed.
     let config = TcpConfig { quick_growth: false, ..TcpConfig::default() };
     let mut pipe = pipe(("newreno", &[]), &config, file(100), &[]);
     pipe.run_until(Nanos::from_secs(10));
@@ -44,7 +45,7 @@ fn file_completes_in_the_rounds_of_slow_start() {
 /// A lost packet is retransmitted one round trip later, with and without SACK and RACK.
 #[test]
 fn lost_packet_is_retransmitted_after_one_round_trip() {
-    // Packet 3 of the first ten is lost. Packets 4 and 5, or 4 to 6, reveal the loss at 200 ms, at the start
+    // Packet 3 of the first ten is lost. Packets 4 and 5, or 4 to 6, show the loss at 200 ms, at the start
     // of the second window.
     for (sack, rack) in [(true, true), (true, false), (false, false)] {
         let config = TcpConfig { sack, rack, tlp: rack, ..TcpConfig::default() };
@@ -63,9 +64,10 @@ fn lost_packet_is_retransmitted_after_one_round_trip() {
 #[test]
 fn delivered_bytes_without_sack_are_counted_once() {
     // Every third of 120 packets in flight is lost. Without SACK one hole is repaired per round trip until
-    // the timeout. The timeout retransmits data that duplicate ACKs had already reported; much of it arrives
-    // twice and triggers more duplicate ACKs. The count is exact only while no new data leaves before these
-    // have arrived, as with the RFC's RTO of 250 ms here; with 300 ms CUBIC counts 13 segments twice.
+    // the timeout. After the timeout, data that duplicate ACKs had already reported is retransmitted; much of it
+    // arrives twice and triggers more duplicate ACKs. The count is exact only if no new data leaves before these
+    // duplicate ACKs have arrived, as with the RFC's RTO of 250 ms here; with an RTO of 300 ms CUBIC counts 13 segments
+    // twice.
     for (sack, scheme) in [(true, "newreno"), (false, "newreno"), (false, "cubic"), (false, "bbr")] {
         let config = TcpConfig { sack, rack: sack, tlp: sack, initial_window: 120, ..TcpConfig::rfc() };
         let forward = Box::new(move |packet: &Packet, _| {
@@ -77,13 +79,14 @@ fn delivered_bytes_without_sack_are_counted_once() {
         pipe.run_until(Nanos::from_secs(60));
         assert!(pipe.sender.is_closed() && (sack || pipe.sender.stats().timeouts > 0));
         assert_eq!(pipe.delivered, 400 * SEGMENT);
-        // A FIN behind a hole triggers a duplicate ACK like any other: less than a segment too much.
+        // A FIN after a hole triggers a duplicate ACK like a data packet, so the count may exceed the data by less than
+        // a segment.
         let counted = pipe.acked - 400 * SEGMENT;
         assert!(counted == 0 || (!sack && counted < SEGMENT), "{scheme}, sack {sack}: {counted} B too much");
     }
 }
 
-/// Without bursts the pacing rate spaces every packet.
+/// Without bursts, every packet is spaced by the pacing rate.
 #[test]
 fn pacing_rate_spaces_every_packet() {
     let mut pipe = pipe(PACED, &TcpConfig::rfc(), file(300), &[]);
@@ -98,13 +101,14 @@ fn pacing_rate_spaces_every_packet() {
 /// A tail loss is probed after two round trips.
 #[test]
 fn tail_loss_is_probed_after_two_round_trips() {
-    // The last packet of the second window, 30, is lost, and no FIN follows: the source pauses after 30
+    // Packet 30, the last packet of the second window, is lost, and no FIN follows: the source pauses after 30
     // packets. srtt is 100 ms, so the probe leaves 200 ms after the last transmission.
     let app = AppConfig::Cbr { rate: Rate::ZERO, write: Bytes::new(30 * SEGMENT) };
     let mut pipe = pipe(("newreno", &[]), &TcpConfig::default(), app, &[30]);
     pipe.run_until(Nanos::from_secs(10));
     assert_eq!(pipe.delivered, 30 * SEGMENT);
-    // Acknowledgements of packets 21..28 and, delayed by 40 ms, 29 come after; the last restarts the timer.
+    // The acknowledgements of packets 21 to 28 and of packet 29 (delayed by 40 ms) arrive after this transmission; the
+    // last of them restarts the timer.
     assert_eq!(pipe.sent_at(30, SEGMENT).len(), 2);
     let stats = pipe.sender.stats();
     assert_eq!((stats.tlp_probes, stats.retransmits, stats.timeouts), (1, 1, 0));
@@ -113,13 +117,13 @@ fn tail_loss_is_probed_after_two_round_trips() {
 /// Retransmissions are paced like new data.
 #[test]
 fn pacing_rate_spaces_retransmissions() {
-    // No two packets leave within less than 1 ms.
+    // Consecutive packets leave at least 1 ms apart.
     let mut pipe = pipe(PACED, &TcpConfig::rfc(), file(300), &[3, 40, 41]);
     pipe.run_until(Nanos::from_secs(10));
     assert_eq!((pipe.delivered, pipe.sender.stats().retransmits), (300 * SEGMENT, 3));
     let left: Vec<Nanos> = pipe.log.iter().filter(|(_, p)| p.payload > 0).map(|&(at, _)| at).collect();
     assert_eq!(left.len(), 303);
-    // Losses are detected in time, so packets wait only for the pacer: 303 packets in 302 ms.
+    // Losses are detected early enough, so packets wait only for the pacer: 303 packets leave in 302 ms.
     assert!(left.windows(2).all(|pair| pair[1] == pair[0] + ms(1)), "{left:?}");
 }
 
@@ -130,23 +134,23 @@ fn pacing_after_idle_allows_one_burst() {
     let app = AppConfig::Cbr { rate: Rate::from_bytes_per_sec(10 * SEGMENT), write: Bytes::new(10 * SEGMENT) };
     let mut pipe = pipe(PACED, &config, app, &[]);
     pipe.run_until(ms(1500));
-    // `fixed` requests bursts of one segment, and the smaller of the two limits holds.
+    // `fixed` requests bursts of one segment, and the smaller of the two limits applies.
     let second: Vec<Nanos> = (11..=20).flat_map(|n| pipe.sent_at(n, SEGMENT)).collect();
     assert_eq!(second, (0..10).map(|i| ms(1000 + i)).collect::<Vec<_>>());
 }
 
-/// The receive window bounds inflight.
+/// The receive window limits the data in flight.
 #[test]
 fn receive_window_bounds_inflight() {
-    // A buffer of 20 segments over 100 ms: 20 segments per round trip, regardless of the congestion window; 200
-    // segments take the handshake and ten round trips.
+    // A buffer of 20 segments with an RTT of 100 ms: 20 segments are sent per round trip, regardless of the congestion
+    // window; 200 segments take the handshake and ten round trips.
     let config = TcpConfig { receive_window: Bytes::new(20 * SEGMENT), ack_every: 1, ..TcpConfig::default() };
     let mut pipe = pipe(("fixed", &[("window", 1000.0)]), &config, file(200), &[]);
     pipe.run_until(Nanos::from_secs(10));
     assert_eq!(pipe.sender.completed_at(), Some(ms(100 + 10 * 100)));
 }
 
-/// A stopped source delivers the data that it has sent, then closes.
+/// After its source is stopped, a connection delivers the data that it has sent, then closes.
 #[test]
 fn stopped_source_delivers_sent_data_and_closes() {
     let mut pipe = pipe(("fixed", &[("window", 10.0)]), &TcpConfig::default(), AppConfig::Bulk, &[]);
@@ -162,8 +166,8 @@ fn stopped_source_delivers_sent_data_and_closes() {
 /// After a long idle period sending resumes with the initial window.
 #[test]
 fn sending_after_long_idle_starts_at_initial_window() {
-    // RFC 5681 section 4.1: 20 packets grow the window to 30 (10 + 20 acknowledged); after 2 s without data,
-    // longer than the timeout, the next 40 packets begin with 10.
+    // RFC 5681 section 4.1: when 20 more packets are acknowledged, the window is 10 + 20 = 30. After 2 s without data,
+    // which is longer than the timeout, sending resumes with a window of 10 packets.
     let app = AppConfig::OnOff { on: ms(250), off: ms(2000), random: false };
     let mut pipe = pipe(("newreno", &[]), &TcpConfig::default(), app, &[]);
     pipe.run_until(ms(2240));
@@ -177,8 +181,8 @@ fn sending_after_long_idle_starts_at_initial_window() {
 /// An ECN mark reduces the window once, without a loss.
 #[test]
 fn ecn_mark_reduces_the_window_without_loss() {
-    // Packet 15 is marked. The window is 10 + 10 acknowledged = 20 when it leaves; one reduction follows,
-    // nothing is lost.
+    // Packet 15 is marked. When it leaves, the window is 10 + 10 acknowledged = 20 packets. One reduction follows, and
+    // no packet is lost.
     let config = TcpConfig { ecn: true, ..TcpConfig::default() };
     let mut pipe = pipe(("newreno", &[]), &config, file(100), &[]);
     pipe.mangle = Some(Box::new(|packet| {
@@ -196,9 +200,9 @@ fn ecn_mark_reduces_the_window_without_loss() {
 /// Precise ECN feedback reports every mark although ACKs are delayed.
 #[test]
 fn precise_ecn_with_delayed_acks_reports_every_mark() {
-    // Packets 3, 4 and 8 of the first ten are marked. The first acknowledgement (packets 1 and 2) begins a
-    // round trip; it ends with that of packets 11 and 12. Between lie ten packets, three of them marked; 7
-    // and 8 are acknowledged one by one.
+    // Packets 3, 4 and 8 of the first ten are marked. The acknowledgement of packets 1 and 2 begins a round trip, and
+    // that of packets 11 and 12 ends it. Ten packets are acknowledged in between, three of them marked; packets 7 and 8
+    // are acknowledged separately.
     let config = TcpConfig { ecn: true, ecn_precise: true, ..TcpConfig::default() };
     let mut pipe = pipe(("dctcp", &[("gain", 1.0)]), &config, file(100), &[]);
     pipe.mangle = Some(Box::new(|packet| {
@@ -216,10 +220,11 @@ fn precise_ecn_with_delayed_acks_reports_every_mark() {
     assert_eq!((alpha, pipe.receiver.stats().ce_packets), (Some(0.3), 3));
 }
 
-/// An idle connection takes less than 4 KiB.
+/// An idle connection takes less than 4 KiB of memory.
 #[test]
 fn idle_connection_takes_less_than_4_kib() {
-    // Both endpoints with the scheme, and packet records after a short transfer: at most 16 records of 88 B.
+    // Memory of both endpoints with the scheme, and of the packet records after a short transfer: at most 16 records of
+    // 88 B.
     let bytes = size_of::<Sender>() + size_of::<Receiver>();
     assert!(bytes + 16 * 88 < 4096, "{bytes} B");
 }

@@ -4,7 +4,7 @@ use narrows_units::{Bytes, Nanos, Random};
 
 use crate::AppConfig;
 
-/// Limit of a backlogged application, small enough that sums do not overflow.
+/// Write limit of a backlogged application, small enough that sums do not overflow.
 pub(crate) const ENDLESS: u64 = u64::MAX / 4;
 
 /// Minimum length of an on or off period, so that random periods always advance time.
@@ -13,14 +13,15 @@ const MIN_PERIOD: Nanos = Nanos::from_micros(1);
 /// Minimum size of a video frame relative to the mean; the maximum is symmetric.
 const MIN_FRAME: f64 = 0.1;
 
-/// An application writes data at certain times and may finish.
+/// An application, which writes data at certain times and may finish.
 ///
-/// The transport reads bulk data and files as it sends, so a stopped application has written exactly the data sent.
+/// The transport reads bulk data and files when it sends, so an application of this kind, when stopped, has written
+/// exactly the data sent.
 // Fields that every acknowledgement reads come first: they share cache lines with the preceding state of the transport.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct App {
-    /// Time of the next write or change.
+    /// Time of the next write or of the next change between on and off.
     next_at: Nanos,
     finished: bool,
     stopped: bool,
@@ -50,13 +51,13 @@ impl App {
         }
     }
 
-    /// Next deadline; [`Nanos::MAX`] for never.
+    /// Time of the next [`App::on_time`]; [`Nanos::MAX`] for never.
     #[inline]
     pub fn deadline(&self) -> Nanos {
         self.next_at
     }
 
-    /// Bytes written or offered since the start.
+    /// Total bytes written since the start; for a backlogged application, more than the transport can ever send.
     #[inline]
     pub fn limit(&self) -> Bytes {
         Bytes::new(self.limit)
@@ -68,7 +69,7 @@ impl App {
         self.finished
     }
 
-    /// File size, unless the application was stopped before it was sent.
+    /// File size, unless the application was stopped before the whole file was sent.
     pub fn size(&self) -> Option<Bytes> {
         match self.config {
             AppConfig::File(size) if !self.stopped => Some(size),
@@ -103,7 +104,7 @@ impl App {
                 }
                 AppConfig::Video { rate, frames, key_every, key_size, variation } => {
                     let group = f64::from(key_every.max(1));
-                    // Normalised so that the mean over a group matches the rate.
+                    // Frame sizes are normalised so that the mean over a group matches the rate.
                     let plain = rate.as_bytes_per_sec() as f64 / frames * group / (group - 1.0 + key_size);
                     let key = self.writes.is_multiple_of(u64::from(key_every.max(1)));
                     let mean = if key { plain * key_size } else { plain };
@@ -115,7 +116,7 @@ impl App {
                     self.next_at = next.max(self.next_at.saturating_add(Nanos::from_nanos(1)));
                 }
                 AppConfig::Cbr { rate, write } => {
-                    // Computed from the start, so that rounding errors do not accumulate.
+                    // The next time is computed from the start, so that rounding errors do not accumulate.
                     let write = write.max(Bytes::new(1));
                     self.writes += 1;
                     self.limit = self.limit.saturating_add(write.as_u64()).min(ENDLESS);
@@ -142,7 +143,7 @@ impl App {
         self.limit += bytes;
     }
 
-    /// Approximately standard normal: the sum of twelve uniform numbers minus its mean.
+    /// Draws an approximately standard normal number: the sum of twelve uniform numbers minus the mean of the sum.
     fn normal(&mut self) -> f64 {
         (0..12).map(|_| self.random.unit()).sum::<f64>() - 6.0
     }
@@ -153,7 +154,7 @@ impl App {
         self.limit >= ENDLESS
     }
 
-    /// Whether the data is live, so that waiting costs value.
+    /// Whether the data is live, so that it loses value with delay.
     #[inline]
     pub fn is_real_time(&self) -> bool {
         matches!(self.config, AppConfig::Cbr { .. } | AppConfig::Video { .. })
@@ -184,11 +185,10 @@ mod tests {
         App::new(config, Random::stream(1, "app", 0), Nanos::from_millis(10))
     }
 
-    /// A constant bit rate does not drift with rounding.
+    /// A constant bit rate does not drift because of rounding.
     #[test]
     fn cbr_does_not_drift() {
-        // 1000 B at 3 MB/s: one write per 333 333.33 ns, so write 3001 comes exactly one second after the
-        // first.
+        // 1000 B at 3 MB/s are one write per 333 333.33 ns, so write 3001 is exactly one second after the first.
         let mut app = app(AppConfig::Cbr { rate: Rate::from_bytes_per_sec(3_000_000), write: Bytes::new(1000) });
         app.on_time(Nanos::from_millis(10), Bytes::ZERO);
         assert_eq!(app.limit(), Bytes::new(1000));
@@ -209,7 +209,7 @@ mod tests {
         };
         let mut still = app(video(0.0));
         let mut last = 0;
-        // 10 kB per frame; a group of ten is 100 kB, or 13 plain frames.
+        // The mean is 10 kB per frame. A group of ten frames has 100 kB, which are 13 times a plain frame.
         for frame in 0..20 {
             let at = Nanos::from_millis(10 + 40 * frame);
             assert_eq!(still.deadline(), at);
@@ -231,12 +231,12 @@ mod tests {
         let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
         let variance = sizes.iter().map(|size| (size - mean) * (size - mean)).sum::<f64>() / sizes.len() as f64;
         assert!((mean - 1.0).abs() < 0.01, "{mean}");
-        // Frames beyond three deviations are clipped, 0.3 % of them.
+        // Frame sizes beyond three standard deviations are clipped, 0.3 % of all frames.
         assert!((variance.sqrt() - 0.3).abs() < 0.01, "{variance}");
         assert!((last as f64 / 2000.0 / 250_000.0 - 1.0).abs() < 0.01, "{last} bytes in 2000 s");
     }
 
-    /// Writes that overflow saturate at a backlogged application.
+    /// Writes that would overflow saturate at the limit of a backlogged application.
     #[test]
     fn cbr_overflow_saturates_at_endless() {
         let rate = Rate::from_bytes_per_sec(1 << 59);
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(app.deadline(), Nanos::MAX);
     }
 
-    /// Written data survives the end of the application that wrote it.
+    /// Written data remains to be sent after the application is stopped.
     #[test]
     fn written_data_survives_stop() {
         let mut calls = app(AppConfig::Written);
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!((calls.limit(), calls.is_finished()), (Bytes::new(3000), true));
     }
 
-    /// A file stopped half-way has no size; one stopped at its end has.
+    /// A file stopped half-way has no size; a file stopped after its end has one.
     #[test]
     fn file_stopped_half_way_has_no_size() {
         let mut whole = app(AppConfig::File(Bytes::new(5000)));

@@ -7,7 +7,7 @@ use narrows_units::{Bytes, Nanos, Rate};
 pub enum AppConfig {
     /// Backlogged: always has data to send.
     Bulk,
-    /// A file of this size; then the connection closes.
+    /// A file of this size; the connection closes after it.
     File(Bytes),
     /// Alternates between backlogged and off periods.
     OnOff {
@@ -15,7 +15,7 @@ pub enum AppConfig {
         on: Nanos,
         /// (Mean) length of an off period.
         off: Nanos,
-        /// Draws the lengths from exponential distributions.
+        /// Whether the lengths are drawn from exponential distributions.
         random: bool,
     },
     /// Constant bit rate of payload, in writes of `write` bytes.
@@ -31,7 +31,7 @@ pub enum AppConfig {
         rate: Rate,
         /// Frames per second.
         frames: f64,
-        /// Frames per key frame.
+        /// Interval of key frames, in frames.
         key_every: u32,
         /// Mean size of key frames relative to other frames.
         key_size: f64,
@@ -40,6 +40,6 @@ pub enum AppConfig {
     },
     /// A subflow, to which a multipath connection assigns data.
     Subflow,
-    /// Data that a caller writes with [`crate::App::assign`]; stopping keeps what was written.
+    /// Data that a caller writes with [`crate::App::assign`]. Written data is still sent after a stop.
     Written,
 }

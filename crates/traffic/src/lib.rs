@@ -1,6 +1,6 @@
-//! Application traffic: times and amounts of writes. Shared by the simulator and by real sockets.
+//! Application traffic: times and amounts of writes. The simulator and real sockets share it.
 //!
-//! An [`App`] maps the time and the amount of data sent to the bytes written and the next deadline. It reads
+//! An [`App`] computes the bytes written and the next deadline from the time and the amount of data sent. It reads
 //! no clock and does no I/O.
 
 mod app;

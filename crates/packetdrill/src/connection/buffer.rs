@@ -1,27 +1,28 @@
-//! The send buffer of a socket with `SO_SNDBUF`, accounted as Linux does (`sk_wmem_queued`, `tcp_sendmsg_locked`).
+//! The send buffer of a socket with `SO_SNDBUF`, accounted as in Linux (`sk_wmem_queued`, `tcp_sendmsg_locked`).
 //!
-//! Linux keeps written data in pieces (`sk_buff`). A write first fills the last piece that is not sent up to the size
-//! goal, whatever the buffer holds, and begins another one only while the buffer is not full. So a buffer holds up to
-//! one piece more than its size.
+//! Linux stores written data in pieces (`sk_buff`). A write first fills the last unsent piece up to the size goal, even
+//! if the buffer is full, and begins another piece only while the buffer is not full. A buffer may therefore exceed its
+//! size by one piece.
 
 use std::collections::VecDeque;
 
 /// Memory of a piece besides its data: `struct sk_buff` and a head of 704 bytes, as 64-bit kernels usually have it.
 const OVERHEAD: u64 = 960;
-/// Least size of a buffer (`SOCK_MIN_SNDBUF`).
+/// Minimum size of a buffer (`SOCK_MIN_SNDBUF`).
 const LEAST: u64 = 4608;
-/// Largest value of the option (`net.core.wmem_max`).
+/// Maximum value of the option (`net.core.wmem_max`).
 const LARGEST_OPTION: u64 = 212_992;
-/// The largest piece (`sk_gso_max_size`).
+/// Maximum size of a piece (`sk_gso_max_size`).
 const LARGEST_PIECE: u64 = 65_215;
-/// Windows up to this do not bound pieces to their half (`TCP_MSS_DEFAULT`).
+/// Larger windows limit pieces to half of the window; smaller windows limit pieces to the whole window
+/// (`TCP_MSS_DEFAULT`).
 const TINY_WINDOW: u64 = 536;
 
-/// Progress of the stream, in sequence numbers.
+/// Progress of the sent data stream, in sequence numbers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stream {
     pub(super) una: u64,
-    /// Next number never sent.
+    /// Lowest sequence number that was never sent.
     pub(super) next: u64,
     /// End of the data in the buffer.
     pub(super) end: u64,
@@ -31,19 +32,19 @@ pub(super) struct Stream {
 #[derive(Clone, Debug)]
 pub(super) struct SendBuffer {
     limit: u64,
-    /// Begin of the first piece, and the end of each.
+    /// Start of the first piece; `ends` holds the end of each piece.
     begin: u64,
     ends: VecDeque<u64>,
-    /// A write found no room, and too little was freed since (`SOCK_NOSPACE`).
+    /// A write found the buffer full, and too little was freed since (`SOCK_NOSPACE`).
     full: bool,
 }
 
-/// Size of a buffer whose option is set to `value` (`sk_setsockopt`).
+/// Size of a buffer if the option `SO_SNDBUF` is set to `value` (`sk_setsockopt`).
 pub(crate) fn size_of_option(value: u64) -> u64 {
     (value.min(LARGEST_OPTION) * 2).max(LEAST)
 }
 
-/// Data of a full piece, with the largest `window` that the peer has offered (`tcp_xmit_size_goal`).
+/// Bytes of data in a full piece, given the largest `window` that the peer has offered (`tcp_xmit_size_goal`).
 pub(super) fn size_goal(window: u64, segment: u64) -> u64 {
     let bound = if window > TINY_WINDOW { window / 2 } else { window };
     (LARGEST_PIECE.min(bound) / segment * segment).max(segment)
@@ -64,7 +65,7 @@ impl SendBuffer {
         stream.end.saturating_sub(stream.una) + OVERHEAD * self.ends.len() as u64
     }
 
-    /// Follows the progress of the stream and splits a partly sent piece.
+    /// Updates the pieces after progress of the stream: removes acknowledged pieces and splits a partly sent piece.
     pub(super) fn follow(&mut self, stream: Stream) {
         while self.ends.front().is_some_and(|&end| end <= stream.una) {
             self.begin = self.ends.pop_front().unwrap_or(self.begin);
@@ -74,14 +75,14 @@ impl SendBuffer {
         if self.ends.get(at).is_some_and(|&end| end > stream.next) && stream.next > self.begin {
             self.ends.insert(at, stream.next);
         }
-        // `sk_stream_is_writeable`: a third of the buffer is free.
+        // `sk_stream_is_writeable`: the buffer is writable if a third of it is free.
         let used = self.used(stream);
         if self.full && used < self.limit && self.limit - used >= used / 2 {
             self.full = false;
         }
     }
 
-    /// Bytes of `wanted` that one piece takes; zero if the buffer is full.
+    /// Adds data to one piece: returns how many bytes of `wanted` were added; zero if the buffer is full.
     pub(super) fn take(&mut self, stream: Stream, wanted: u64, goal: u64) -> u64 {
         if self.full {
             return 0;
@@ -111,13 +112,13 @@ impl SendBuffer {
 mod tests {
     use super::*;
 
-    /// Linux doubles the option, within bounds.
+    /// Linux doubles the value of the option, within bounds.
     #[test]
     fn buffer_is_twice_its_option_within_bounds() {
         assert_eq!([1000, 10_000, 2_000_000].map(size_of_option), [4608, 20_000, 425_984]);
     }
 
-    /// Pieces are whole segments: 64 KiB, at most half of the peer's window.
+    /// Pieces are whole segments: about 64 KiB, but at most half of the peer's window.
     #[test]
     fn buffer_pieces_are_whole_segments() {
         let goals = [(10_000, 5000), (2_560_000, 65_000), (500, 1000), (1500, 1000)];
@@ -126,14 +127,14 @@ mod tests {
         }
     }
 
-    /// A piece joins while the buffer is not full; a third must be free before the next one after that.
+    /// Pieces are added until the buffer is full; then a third of it must be free before the next piece.
     #[test]
     fn buffer_takes_pieces_until_it_is_full() {
         let at = |una, next, end| Stream { una, next, end };
         let mut own = SendBuffer::new(20_000, at(1, 1, 1));
         let mut end = 1;
         for _ in 0..4 {
-            // Used before: 0, 5960, 11920 and 17880 bytes.
+            // The buffer contains 0, 5960, 11920 and 17880 bytes before each of these pieces.
             let taken = own.take(at(1, 1, end), 100_000, 5000);
             assert_eq!(taken, 5000);
             end += taken;
@@ -143,7 +144,8 @@ mod tests {
         // 15000 + 3 x 960 = 17880 bytes leave 2120.
         assert!(own.is_full());
         own.follow(at(10_001, 17_001, end));
-        // 10000 + 3 x 960 = 12880 bytes leave 7120, more than half of them. The cut one grows to the goal.
+        // 10000 + 3 x 960 = 12880 bytes leave 7120, more than half of the used bytes. The split piece grows up to the
+        // goal.
         assert!(!own.is_full());
         assert_eq!(own.take(at(10_001, 17_001, end), 100_000, 5000), 2000);
         assert_eq!(own.take(at(10_001, 17_001, end + 2000), 100_000, 5000), 5000);

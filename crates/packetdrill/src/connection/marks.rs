@@ -1,36 +1,36 @@
-//! Linux's reports to an application: transmit timestamps (`SO_TIMESTAMPING`), times of being busy and limited by the
-//! peer's window (`TCP_INFO`), and the user timeout (`TCP_USER_TIMEOUT`).
+//! Linux's reports to an application: transmit timestamps (`SO_TIMESTAMPING`), the time for which a connection was busy
+//! or limited by the peer's window or the send buffer (`TCP_INFO`), and the user timeout (`TCP_USER_TIMEOUT`).
 
 use std::collections::VecDeque;
 
 use narrows_cc::Nanos;
 
-/// A transmit timestamp. It belongs to the last byte of a write.
+/// A transmit timestamp, of the last byte of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Stamp {
     /// `SCM_TSTAMP_SCHED`, `SCM_TSTAMP_SND` or `SCM_TSTAMP_ACK`.
     pub(crate) kind: &'static str,
     pub(crate) at: Nanos,
-    /// Number of the byte since the request for timestamps, from 0.
+    /// Index of the byte, counted from 0 at the request for timestamps.
     pub(crate) key: u64,
 }
 
-/// Timestamps of a connection, from the application's request on.
+/// Transmit timestamps of a connection after the application's request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stamps {
-    /// Kinds requested on departure, and whether acknowledgements are stamped too.
+    /// Kinds of timestamps requested at departure; `arrival`: whether acknowledgements are stamped too.
     departure: Vec<&'static str>,
     arrival: bool,
     /// Lowest unacknowledged byte at the request.
     base: u64,
-    /// Ends of writes not yet sent, and not yet acknowledged.
+    /// Ends of the writes that are not yet sent; `unacked` has those not yet acknowledged.
     unsent: VecDeque<u64>,
     unacked: VecDeque<u64>,
     pub(super) queue: VecDeque<Stamp>,
 }
 
 impl Stamps {
-    /// Begins with the bytes that follow `base`. `flags`: those of the socket option.
+    /// Starts timestamps with the bytes after `base`. `flags`: the flags of the socket option.
     pub(super) fn begin(&mut self, base: u64, flags: &[String]) {
         let has = |flag: &str| flags.iter().any(|own| own == flag);
         let kinds =
@@ -66,7 +66,7 @@ impl Stamps {
     }
 }
 
-/// Takes the first end of a write if it is not beyond `at`.
+/// Removes the first end of a write if it is at most `at`.
 fn passed(writes: &mut VecDeque<u64>, at: u64) -> Option<u64> {
     if *writes.front()? <= at { writes.pop_front() } else { None }
 }
@@ -78,16 +78,16 @@ pub(super) enum Activity {
     #[default]
     Idle,
     Busy,
-    /// Data waits for room in the peer's window.
+    /// Data waits because the peer's window is full.
     WindowLimited,
-    /// A write waits for room in the send buffer while the cwnd has room.
+    /// A write waits for space in the send buffer, and the cwnd is not full.
     BufferLimited,
 }
 
-/// Times of a connection.
+/// Times for which a connection was busy or limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Times {
-    /// Busy for any reason.
+    /// Time with unacknowledged data, including the limited times.
     pub(crate) busy: Nanos,
     pub(crate) window_limited: Nanos,
     pub(crate) buffer_limited: Nanos,
@@ -121,8 +121,8 @@ impl Chronograph {
     }
 }
 
-/// The user timeout. Linux counts from the first retransmission of data that stays unacknowledged, and from the first
-/// probe of a closed window or of a dropping queue. An attempt is enough.
+/// The user timeout. In Linux it starts with the first retransmission of data that stays unacknowledged, and with the
+/// first probe of a closed window or of a queue that drops packets, whether or not the probe leaves the host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     pub(super) limit: Nanos,
@@ -133,14 +133,14 @@ pub(super) struct Patience {
 impl Patience {
     pub(super) const ENDLESS: Self = Self { limit: Nanos::MAX, since: None, probing_since: None };
 
-    /// Time at which the connection is given up; [`Nanos::MAX`] for never.
+    /// Time at which the connection is aborted; [`Nanos::MAX`] for never.
     pub(super) fn deadline(&self) -> Nanos {
         let first = self.since.into_iter().chain(self.probing_since).min();
         first.map_or(Nanos::MAX, |since| since.saturating_add(self.limit))
     }
 
-    /// Records consecutive timeouts, and unanswered probes while the sender probes. Linux `tcp_probe_timer`: answers do
-    /// not restart the count, as long as it probes.
+    /// Records the number of consecutive timeouts and, while the sender probes, of unanswered probes. As in Linux
+    /// (`tcp_probe_timer`), answers do not restart the timeout as long as the sender continues to probe.
     pub(super) fn note(&mut self, now: Nanos, timeouts: u32, probes: Option<u32>) {
         if timeouts > 0 {
             self.since.get_or_insert(now);
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(stamps.queue[1], Stamp { kind: "SCM_TSTAMP_ACK", at: MS * 3, key: 1999 });
     }
 
-    /// Limited time counts as busy too, idle time as neither.
+    /// Limited time also counts as busy; idle time counts as neither.
     #[test]
     fn marks_chronograph_adds_activities() {
         let mut own = Chronograph::default();

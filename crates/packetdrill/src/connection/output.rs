@@ -1,4 +1,4 @@
-//! Packets that leave.
+//! Output of a connection: which packets leave now, and how they appear on the wire.
 
 use narrows_cc::Nanos;
 use narrows_packet::{Ecn, Flags, Packet, timestamp};
@@ -9,11 +9,11 @@ use super::writer::Progress;
 use super::{Connection, SYN_WINDOW, Stage};
 use crate::script::{Options, Segment, TcpFlags};
 
-/// Packets of one flush, a guard against an endpoint that never stops.
+/// Maximum number of packets per flush, a guard against an endpoint that never stops sending.
 const MAX_BURST: u32 = 1_000_000;
 
 impl Connection {
-    /// Sends all packets that may leave now, data first, so that it carries the acknowledgement.
+    /// Sends all packets that may leave now. Data is sent first, so that it carries the acknowledgement.
     pub(super) fn flush(&mut self, now: Nanos) {
         if self.stage == Stage::Gone {
             return;
@@ -42,7 +42,7 @@ impl Connection {
         self.chronograph.set(now, self.activity(self.sent_end > before, full));
     }
 
-    /// Moves data of the write in progress into the send buffer, one piece at most; returns whether it did.
+    /// Moves at most one piece of the write in progress into the send buffer; returns whether it moved any data.
     fn fill(&mut self) -> bool {
         let stream = self.stream();
         if let Some(buffer) = &mut self.buffer {
@@ -68,9 +68,9 @@ impl Connection {
         true
     }
 
-    /// Linux: the peer's window is the limit if the next segment has room in the cwnd only (`tcp_write_xmit`), and the
-    /// send buffer if the last data was `sent` while it was `full` and cwnd has room, until it has room
-    /// (`tcp_cwnd_validate`).
+    /// The current activity, as Linux determines it. The connection is limited by the peer's window if the next segment
+    /// fits in the cwnd but not in the window (`tcp_write_xmit`). It is limited by the send buffer if all data was
+    /// `sent`, the buffer was `full` and the cwnd is not; this lasts until the buffer has space (`tcp_cwnd_validate`).
     fn activity(&self, sent: bool, full: bool) -> Activity {
         if self.stage != Stage::Established || self.queued() == 0 {
             return Activity::Idle;
@@ -89,7 +89,8 @@ impl Connection {
         }
     }
 
-    /// Whether the cwnd does not limit the sender (Linux `tcp_is_cwnd_limited`): in slow start half of it suffices.
+    /// Whether the cwnd does not limit the sender (Linux `tcp_is_cwnd_limited`): in slow start, if at most half of the
+    /// cwnd is in use.
     fn has_cwnd(&self) -> bool {
         let info = self.sender.info();
         let slow_start = info.ssthresh.is_none_or(|bytes| info.cwnd * info.mss.as_u64() < bytes.as_u64());
@@ -97,7 +98,7 @@ impl Connection {
         if slow_start { info.cwnd >= 2 * sent } else { info.cwnd > sent }
     }
 
-    /// Passes released data to the sender; returns whether there was any.
+    /// Passes released data to the sender; returns whether data was released or the stream ended.
     fn feed(&mut self, now: Nanos) -> bool {
         if self.stage != Stage::Established {
             return false;
@@ -116,7 +117,8 @@ impl Connection {
         released > 0 || ends
     }
 
-    /// Linux sends a withheld piece after an RTO if nothing is outstanding (the timer of window probes).
+    /// Sets the timer of a withheld piece. Linux sends such a piece after an RTO if nothing is outstanding (with the
+    /// timer of window probes).
     fn hold(&mut self, now: Nanos) {
         let idle = self.sender.acknowledged() >= self.sent_end;
         if !self.writer.is_holding() || !idle || self.stage != Stage::Established {
@@ -126,7 +128,7 @@ impl Connection {
         }
     }
 
-    /// One packet of the sender.
+    /// Puts a packet of the sender on the wire.
     fn send(&mut self, now: Nanos, packet: &Packet) {
         if packet.flags.has(Flags::SYN) {
             self.syns.push(now);
@@ -156,13 +158,13 @@ impl Connection {
         self.emit(now, segment);
     }
 
-    /// The SYN-ACK once more, for a repeated SYN.
+    /// Sends the SYN-ACK again, as the answer to a retransmitted SYN.
     pub(super) fn repeat_syn_ack(&mut self, now: Nanos) {
         let segment = self.syn(now, Flags::SYN);
         self.emit(now, segment);
     }
 
-    /// The SYN of the sender as it is on the wire: a SYN-ACK if the peer opened the connection.
+    /// The SYN of the sender as it appears on the wire: a SYN-ACK if the peer opened the connection.
     fn syn(&mut self, now: Nanos, flags: Flags) -> Segment {
         let ack = self.passive;
         let asks = flags.has(Flags::ECE) || (ack && self.setup.ecn);

@@ -1,7 +1,7 @@
 //! Data that the application wrote, and its release to the sender.
 //!
-//! The sender cuts segments as soon as it has data and room. Nagle's rule, `TCP_CORK` or `MSG_MORE` may withhold a last
-//! piece below a full segment here.
+//! The sender builds segments as soon as it has data and the window is not full. Here, Nagle's rule, `TCP_CORK` or
+//! `MSG_MORE` may withhold a last piece that is shorter than a full segment.
 
 use std::collections::VecDeque;
 
@@ -14,23 +14,23 @@ use super::setup::Setup;
 pub(super) struct Writer {
     /// Bytes written by the application.
     pub(super) written: u64,
-    /// Bytes given to the sender.
+    /// Bytes released to the sender.
     pushed: u64,
     /// Ends of records: no segment crosses them.
     records: VecDeque<u64>,
-    /// A FIN follows the data.
+    /// Whether a FIN follows the data.
     pub(super) finished: bool,
-    /// The sender knows that the data ends.
+    /// Whether the sender was stopped because the data ends.
     pub(super) stopped: bool,
     nodelay: bool,
     cork: bool,
-    /// The last write announced more data.
+    /// Whether the last write announced more data.
     more: bool,
-    /// The last piece leaves in any case.
+    /// Whether to release a last piece that would otherwise be withheld.
     push: bool,
-    /// End of the last segment sent that was not full.
+    /// End of the last segment that was sent and not full.
     pub(super) small_end: u64,
-    /// Departure time of a piece withheld with nothing outstanding.
+    /// Time at which a withheld piece is released if nothing is outstanding.
     pub(super) deadline: Nanos,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Writer {
 pub(super) struct Progress {
     /// Lowest sequence number not acknowledged.
     pub(super) una: u64,
-    /// Next sequence number never sent.
+    /// Lowest sequence number that was never sent.
     pub(super) next: u64,
     pub(super) segment: u64,
 }
@@ -76,18 +76,18 @@ impl Writer {
         self.push |= nodelay == Some(true) || cork == Some(false);
     }
 
-    /// The timer of a withheld piece expired.
+    /// Handles the expired timer of a withheld piece: releases the piece.
     pub(super) fn push_once(&mut self) {
         self.deadline = Nanos::MAX;
         self.push = true;
     }
 
-    /// An acknowledgement arrived: `MSG_MORE` lasts only until then.
+    /// Handles an acknowledgement, which ends the effect of `MSG_MORE`.
     pub(super) fn on_ack(&mut self) {
         self.more = false;
     }
 
-    /// Further bytes to release to the sender now.
+    /// Releases data to the sender; returns the number of bytes released.
     pub(super) fn release(&mut self, progress: Progress) -> u64 {
         let sent = progress.next.saturating_sub(1);
         while self.records.front().is_some_and(|&end| end <= sent) {
@@ -96,7 +96,7 @@ impl Writer {
         let end = self.records.front().map_or(self.written, |&end| end.min(self.written));
         let unsent = end.saturating_sub(sent);
         let full = sent + unsent / progress.segment * progress.segment;
-        // Only the very last piece can be withheld: Linux tests Nagle's rule for the last packet only.
+        // Only the very last piece can be withheld: Linux applies Nagle's rule to the last packet only.
         let last = end == self.written;
         let small_in_flight = self.small_end > progress.una;
         let held = self.cork || self.more || (!self.nodelay && small_in_flight);
@@ -109,7 +109,7 @@ impl Writer {
         released
     }
 
-    /// Whether data waits here, not for the window.
+    /// Whether data is withheld here (data that waits for the window is at the sender).
     pub(super) fn is_holding(&self) -> bool {
         self.pushed < self.written
     }

@@ -1,4 +1,4 @@
-//! System calls that move data.
+//! System calls, except for `setsockopt` and `getsockopt`.
 
 use narrows_cc::Nanos;
 
@@ -6,7 +6,7 @@ use super::{Descriptor, Host, Outcome, Role, messages, options};
 use crate::connection::{Connection, Stage};
 use crate::script::{Call, Problem, Value};
 
-/// Flags of `send` and `recv` that the host supports or that change nothing here.
+/// Flags of `send` and `recv` that the host supports or that have no effect here.
 const FLAGS: &[&str] = &["MSG_NOSIGNAL", "MSG_DONTWAIT", "MSG_MORE", "MSG_EOR", "MSG_WAITALL", "MSG_ERRQUEUE", "0"];
 /// Supported system calls.
 const CALLS: &str = "socket bind listen accept connect write send sendto writev sendmsg read recv recvfrom readv \
@@ -52,7 +52,7 @@ pub(crate) fn unsupported(call: &Call) -> Option<String> {
 type Result = std::result::Result<Outcome, Problem>;
 
 impl Host {
-    /// Executes a system call; one that blocked is executed again.
+    /// Executes a system call. A call that blocked is executed again until it returns.
     pub(super) fn attempt(&mut self, now: Nanos, line: usize, call: &Call) -> Result {
         let outcome = self.execute(now, line, call);
         self.collect(now);
@@ -95,7 +95,7 @@ impl Host {
         }
     }
 
-    /// The descriptor of this number.
+    /// The descriptor with this number.
     pub(super) fn descriptor(&mut self, file: i64) -> &mut Descriptor {
         self.descriptors.entry(file).or_default()
     }
@@ -118,7 +118,7 @@ impl Host {
         Outcome::Done(Ok(file))
     }
 
-    /// Accepts the connection if its handshake is complete. The script chooses the descriptor's number.
+    /// Accepts the connection if its handshake is complete. The number of the new descriptor is the script's result.
     fn accept(&mut self, listener: i64, call: &Call) -> Outcome {
         if !self.waiting || !self.is_established() {
             return if self.descriptor(listener).options.nonblocking {
@@ -151,8 +151,8 @@ impl Host {
         Ok(if options.nonblocking { Outcome::Done(Err("EINPROGRESS")) } else { Outcome::Blocks })
     }
 
-    /// Writes as much as the send buffer takes if its size was set, otherwise the script's number of bytes: a kernel
-    /// tunes buffers by its memory.
+    /// Writes as much as the send buffer accepts if its size was set, otherwise the script's number of bytes: a kernel
+    /// sizes buffers according to its memory.
     fn write(&mut self, now: Nanos, file: i64, call: &Call) -> Outcome {
         let (bytes, flags) = call.sizes();
         let has = |flag: &str| flags.iter().any(|own| own == flag);
@@ -163,7 +163,7 @@ impl Host {
             return Outcome::Done(Err("EPIPE"));
         };
         if connection.is_writing() {
-            // The same call again, which blocks.
+            // This is the blocked call, executed again.
             return connection.end_write(true).map_or(Outcome::Blocks, |taken| Outcome::Done(Ok(taken as i64)));
         }
         match connection.stage {
@@ -202,7 +202,7 @@ impl Host {
         Ok(outcome)
     }
 
-    /// Takes up to `bytes` of the data received.
+    /// Reads up to `bytes` of the received data.
     fn take(&mut self, file: i64, bytes: u64) -> Outcome {
         let own = self.descriptor(file);
         let nonblocking = own.options.nonblocking;
@@ -263,7 +263,7 @@ impl Host {
         Ok(Outcome::Done(Ok(0)))
     }
 
-    /// Compares a value that a call stores with the script's.
+    /// Compares a value that a call stores with the script's value.
     pub(super) fn compare(
         &self,
         line: usize,

@@ -1,4 +1,4 @@
-//! Names of `TCP_INFO` in code blocks.
+//! Fields of `TCP_INFO` in code blocks, by name.
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_tcp::TcpInfo;
@@ -9,7 +9,7 @@ use crate::connection::Connection;
 /// Linux `TCP_INFINITE_SSTHRESH`.
 const INFINITE_SSTHRESH: f64 = 0x7fff_ffff as f64;
 
-/// A connection at one time.
+/// A connection and its `TCP_INFO` at one time.
 struct State<'a> {
     now: Nanos,
     connection: &'a Connection,
@@ -19,8 +19,8 @@ struct State<'a> {
 /// A field's name and value.
 type Field = (&'static str, fn(&State<'_>) -> f64);
 
-/// Supported fields and their values: those of `TCP_INFO` by Linux's names, and `narrows_…`, an extension of the
-/// language by counters and state of the sender that `TCP_INFO` lacks. Times are in microseconds, those of
+/// Supported fields and their values: fields of `TCP_INFO` with Linux's names, and `narrows_…`, an extension of the
+/// language with counters and state of the sender that `TCP_INFO` lacks. Times are in microseconds, those of
 /// `tcpi_last_…` in milliseconds. NaN stands for a value that does not exist yet.
 const FIELDS: &[Field] = &[
     ("tcpi_ca_state", |own| f64::from(own.info.ca_state as u8)),

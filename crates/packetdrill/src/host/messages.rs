@@ -7,11 +7,11 @@ use crate::script::{Call, Problem, Value};
 
 /// Supported kinds of ancillary data.
 pub(super) const KINDS: &[&str] = &["TCP_CM_INQ", "SCM_TIMESTAMPING", "CMSG_TYPE_RECVERR", "IP_RECVERR"];
-/// Accepted deviation of a timestamp from the script's.
+/// Accepted deviation of a timestamp from the script's value.
 const TOLERANCE: Nanos = Nanos::from_millis(4);
 
 impl Host {
-    /// Compares the count of readable bytes. Linux counts a FIN as one, so that the application reads on.
+    /// Compares the count of readable bytes. Linux counts a FIN as one byte, so that the application continues to read.
     pub(super) fn compare_readable(&self, line: usize, call: &Call) -> Result<(), Problem> {
         let kind = |message: &&Value| message.field("cmsg_type").and_then(Value::word) == Some("TCP_CM_INQ");
         let (Some(message), Some(connection)) = (call.ancillary().iter().find(kind), &self.connection) else {
@@ -22,7 +22,7 @@ impl Host {
         self.compare(line, "TCP_CM_INQ", seen, message.field("cmsg_data"))
     }
 
-    /// Reads a timestamp from the error queue and compares it.
+    /// Reads a timestamp from the error queue and compares it with the script's.
     pub(super) fn read_stamp(&mut self, line: usize, call: &Call) -> Result<Outcome, Problem> {
         let Some(stamp) = self.connection.as_mut().and_then(super::Connection::take_stamp) else {
             return Ok(Outcome::Done(Err("EAGAIN")));

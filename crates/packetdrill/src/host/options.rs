@@ -6,7 +6,7 @@ use super::{Host, Outcome};
 use crate::connection::{mss_option, size_of_option};
 use crate::script::{Call, Problem, Value};
 
-/// Options that change nothing here: addresses, buffers, routes.
+/// Options that are accepted and have no effect here: addresses, buffers, routes.
 const HARMLESS: &str = "SO_REUSEADDR SO_REUSEPORT SO_SNDBUFFORCE SO_RCVBUF SO_RCVBUFFORCE SO_KEEPALIVE SO_PRIORITY \
     SO_MARK IP_TOS IP_TTL IP_MTU_DISCOVER IP_FREEBIND TCP_QUICKACK TCP_NOTSENT_LOWAT TCP_SYNCNT TCP_KEEPIDLE \
     TCP_KEEPINTVL TCP_KEEPCNT TCP_DEFER_ACCEPT";
@@ -62,7 +62,7 @@ impl Host {
                     Some(Value::Words(flags)) => connection.begin_stamps(flags),
                     _ => return Err(Problem::unsupported(line, "SO_TIMESTAMPING without names of flags")),
                 },
-                // Zero: the default of the system, which is longer than any script.
+                // Zero selects the default of the system, which is longer than any script.
                 "TCP_USER_TIMEOUT" => connection.set_patience(match number {
                     1.. => Nanos::from_millis(number as u64),
                     _ => Nanos::MAX,
@@ -73,7 +73,7 @@ impl Host {
         Ok(Outcome::Done(Ok(0)))
     }
 
-    /// Reads a socket option, and compares it if it is kept here.
+    /// Reads a socket option, and compares its value if the host stores this option.
     pub(super) fn option(&mut self, line: usize, file: i64, call: &Call) -> Result<Outcome, Problem> {
         let name = call.args.get(2).and_then(Value::word).unwrap_or("").to_owned();
         let connected = self.role(file) == super::Role::Connected;

@@ -20,7 +20,7 @@ impl Parser {
         Ok(Call { name, args, result, errno })
     }
 
-    /// Skips `(text of the error)`.
+    /// Skips the text of an error: `(Operation now in progress)`.
     fn remark(&mut self) {
         if !self.is_sign('(') {
             return;
@@ -38,7 +38,7 @@ impl Parser {
         }
     }
 
-    /// Values separated by commas, up to and including `close`.
+    /// Reads values separated by commas, up to and including `close`.
     fn values(&mut self, close: char) -> Parsed<Vec<Value>> {
         let mut all = Vec::new();
         while !self.take(close) {
@@ -70,7 +70,7 @@ impl Parser {
         Ok(value)
     }
 
-    /// Constants joined with `|`. A call such as `htons(80)` is the constant of its name.
+    /// Reads constants joined with `|`. A call such as `htons(80)` counts as a constant with the name of the function.
     fn words(&mut self) -> Parsed<Value> {
         let mut words = Vec::new();
         loop {
@@ -91,7 +91,7 @@ impl Parser {
         }
     }
 
-    /// The fields of a structure, after `{`.
+    /// Reads the fields of a structure, after `{`.
     fn structure(&mut self) -> Parsed<Value> {
         let mut fields = Vec::new();
         while !self.take('}') {

@@ -7,7 +7,7 @@ use crate::lexer::Token;
 use crate::script::{Options, Problem, Segment, TcpFlags};
 
 impl Parser {
-    /// A packet, from its direction on.
+    /// Reads a packet, beginning with its direction (`<` or `>`).
     pub(super) fn packet(&mut self, inbound: bool) -> Parsed<Segment> {
         self.at += 1;
         let mut ecn = None;
@@ -57,12 +57,12 @@ impl Parser {
         Ok(Segment { flags, seq, len, ack, window, ecn, options })
     }
 
-    /// `<` also begins the next inbound packet, but only after a time.
+    /// Whether `<` opens options. An inbound packet also begins with `<`, but only after a time.
     fn opens_options(&self) -> bool {
         matches!(self.peek_after(), Some(Token::Word(_) | Token::Ellipsis | Token::Sign('>')))
     }
 
-    /// A field in brackets, after `[`.
+    /// Reads an IP field in brackets, after `[`.
     fn ip_field(&mut self) -> Parsed<Option<Ecn>> {
         let line = self.line();
         let Some(Token::Word(word)) = self.next() else {
@@ -124,7 +124,7 @@ impl Parser {
         Ok(flags)
     }
 
-    /// The options, after `<`; `None` for `...`.
+    /// Reads TCP options, after `<`; returns `None` for `...`.
     fn options(&mut self) -> Parsed<Option<Options>> {
         if self.peek() == Some(&Token::Ellipsis) {
             self.at += 1;

@@ -28,7 +28,7 @@ fn refusal(text: &str) -> Problem {
     parse(text).unwrap_err()
 }
 
-/// Every form of a time is read.
+/// Every form of a time is parsed.
 #[test]
 fn parse_times_have_their_forms() {
     let time = |text: &str| parse(&format!("{text} > . 1:1(0) ack 1")).unwrap().events[0].time;
@@ -46,7 +46,7 @@ fn parse_times_have_their_forms() {
     assert_eq!(time("*"), Time::Any);
 }
 
-/// Every field of a packet is read.
+/// Every field of a packet is parsed.
 #[test]
 fn parse_packet_reads_every_field() {
     let all =
@@ -63,14 +63,14 @@ fn parse_packet_reads_every_field() {
     assert_eq!(segment("+0 < - 1:11(10) win 5").flags, TcpFlags::default());
 }
 
-/// Options of a packet are not the next packet.
+/// The `<` of options is not taken for the next inbound packet.
 #[test]
 fn parse_separates_options_from_next_packet() {
     let script = parse("+0 > . 1:1(0) ack 1\n+0 < . 1:1(0) ack 1 win 5 <sack 2:3>\n0.5 < R 1:1(0)").unwrap();
     assert_eq!(script.events.iter().map(|event| event.line).collect::<Vec<_>>(), [1, 2, 3]);
 }
 
-/// A call has arguments of every kind, a result and an error; a blocking one has its end.
+/// Arguments of every kind, result and error of a call are parsed, and the return time of a blocking call.
 #[test]
 fn parse_call_reads_arguments_and_result() {
     let connect = call("+0 connect(3, ..., ...) = -1 EINPROGRESS (Operation now (really) in progress)");
@@ -89,7 +89,7 @@ fn parse_call_reads_arguments_and_result() {
     }
 }
 
-/// Options, setup, events and cleanup have their places.
+/// Options, setup, events and cleanup of a script are parsed.
 #[test]
 fn parse_script_has_four_parts() {
     let script = parse(

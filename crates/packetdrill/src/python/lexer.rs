@@ -12,11 +12,11 @@ pub(super) enum Token {
     End,
 }
 
-/// Longest first.
+/// Operators and brackets, longest first.
 const SIGNS: &[&str] =
     &["==", "!=", "<=", ">=", "//", "+=", "-=", "*=", "<", ">", "+", "-", "*", "/", "%", "=", "(", ")", ","];
 
-/// The tokens, each with the byte offset where it begins.
+/// The tokens of a code block, each with the byte offset of its start.
 pub(super) fn tokens(text: &str) -> Result<Vec<(Token, usize)>, String> {
     let mut all = Vec::new();
     let mut at = 0;

@@ -4,11 +4,11 @@ use super::lexer::{Token, tokens};
 
 #[derive(Clone, Debug)]
 pub(super) enum Statement {
-    /// `source` is the text of `test`.
+    /// An assertion; `source` is the text of `test`.
     Assert { test: Expr, source: String },
     /// `name = value`, or `name += value`.
     Assign { name: String, operator: Option<Operator>, value: Expr },
-    /// Prints, or does nothing.
+    /// A `print` statement, which does nothing.
     Nothing,
 }
 
@@ -49,7 +49,7 @@ pub(super) enum Expr {
 }
 
 impl Expr {
-    /// Appends the names that it reads.
+    /// Appends the names that the expression reads.
     pub(super) fn names(&self, all: &mut Vec<String>) {
         match self {
             Self::Number(_) | Self::Text(_) => {}
@@ -68,7 +68,7 @@ impl Expr {
     }
 }
 
-/// Bounds of a block: expressions are read and evaluated by recursion.
+/// Limits of a block, because expressions are parsed and evaluated by recursion.
 const TOKENS_MAX: usize = 4_000;
 const DEPTH_MAX: u32 = 50;
 
@@ -76,7 +76,7 @@ struct Parser<'a> {
     text: &'a str,
     tokens: Vec<(Token, usize)>,
     at: usize,
-    /// Values in progress: signs, negations, parentheses.
+    /// Depth of nested expressions: signs, negations, parentheses, arguments.
     depth: u32,
 }
 
@@ -110,7 +110,7 @@ impl Parser<'_> {
         self.tokens.get(self.at).map_or(self.text.len(), |&(_, at)| at)
     }
 
-    /// The line that is left, for messages.
+    /// The rest of the current line, for messages.
     fn rest(&self) -> &str {
         self.text[self.offset()..].lines().next().unwrap_or("")
     }
@@ -133,7 +133,7 @@ impl Parser<'_> {
         found
     }
 
-    /// An expression within another one.
+    /// Parses an expression within another expression.
     fn nested(&mut self, read: fn(&mut Self) -> Parsed<Expr>) -> Parsed<Expr> {
         if self.depth == DEPTH_MAX {
             return Err(format!("expressions nested too deeply; accepted: at most {DEPTH_MAX} levels"));
@@ -270,7 +270,7 @@ impl Parser<'_> {
         }
     }
 
-    /// Expressions, up to and including `)`.
+    /// Parses expressions separated by commas, up to and including `)`.
     fn arguments(&mut self) -> Parsed<Vec<Expr>> {
         let mut all = Vec::new();
         while !self.take(")") {

@@ -6,8 +6,9 @@ use narrows_cc::Nanos;
 
 use crate::script::{Options, Segment};
 
-/// Field in which the sent packet differs from the expected one; `None` if they are equal. PSH is not compared: the
-/// endpoint does not know the boundaries of writes. Nor is a timestamp, which the caller compares with the clock.
+/// The field in which the sent packet differs from the expected packet; `None` if they are equal. PSH is not compared,
+/// because the endpoint does not know the boundaries of writes. Timestamp values are not compared here; the caller
+/// compares them with the clock.
 pub(super) fn difference(expected: &Segment, seen: &Segment) -> Option<&'static str> {
     let (want, have) = (&expected.flags, &seen.flags);
     let flags = |flags: &crate::script::TcpFlags| (flags.syn, flags.fin, flags.rst, flags.ack);
@@ -43,7 +44,7 @@ fn options_differ(want: &Options, have: &Options) -> bool {
     bare(want) != bare(have) || want.sack != have.sack
 }
 
-/// The packet as text, without fields that `like` does not compare.
+/// Formats a packet without the fields that the expected packet `like` does not state.
 pub(super) fn show(segment: &Segment, like: &Segment) -> String {
     let mut shown = segment.clone();
     if like.window.is_none() {
@@ -56,7 +57,7 @@ pub(super) fn show(segment: &Segment, like: &Segment) -> String {
     shown.to_string()
 }
 
-/// A time in seconds.
+/// Formats a time in seconds.
 pub(super) fn seconds(time: Nanos) -> String {
     let mut text = String::new();
     let _ = write!(text, "{:.6}", time.as_secs_f64());

@@ -4,19 +4,19 @@ use narrows_cc::Nanos;
 
 use crate::script::{Problem, Setting};
 
-/// Choices of option lines.
+/// Settings made by option lines.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choices {
     /// Accepted deviation of a packet from its time.
     pub(super) tolerance: Nanos,
-    /// Accepted deviation as a share of the time since the last event.
+    /// Accepted deviation as a fraction of the time since the last event.
     share: f64,
     pub(super) mtu: u16,
-    /// Length of a tick of the script's timestamps; zero: not compared.
+    /// Length of a tick of the script's timestamps; zero if timestamps are not compared.
     pub(super) tick: Nanos,
-    /// Packets are compared one by one, not joined.
+    /// Whether packets are compared one by one and not joined.
     pub(super) strict_segments: bool,
-    /// Additional delay of packets that wait for a timer.
+    /// Additional accepted delay of packets that wait for a timer.
     ticks: Nanos,
 }
 
@@ -64,8 +64,8 @@ impl Choices {
         Ok(own)
     }
 
-    /// Widens the tolerance for an inexact clock: at least `lateness`, the usual share of each wait, and two ticks.
-    /// Timers of Linux count ticks of up to 4 ms, and fire late by up to an eighth of a long wait.
+    /// Widens the tolerance for an inexact clock: at least `lateness`, at least the default fraction of each wait, and
+    /// two ticks more. Timers of Linux count ticks of up to 4 ms, and expire late by up to an eighth of a long wait.
     pub(super) fn widen(&mut self, lateness: Option<Nanos>) {
         if let Some(lateness) = lateness {
             self.tolerance = self.tolerance.max(lateness);

@@ -10,7 +10,7 @@ const OPEN: &str = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3
 +0 accept(3, ..., ...) = 4
 ";
 
-/// Runs the events after the handshake; their first line is number 1.
+/// Runs a script with a handshake and then these events, whose first line has number 1 in the report.
 fn after_open(text: &str) -> Report {
     let mut report = run(&format!("{OPEN}{text}"), &|_| None);
     report.line = report.line.map(|line| line.saturating_sub(OPEN.lines().count()));
@@ -32,7 +32,7 @@ fn passes(text: &str) {
 
 const TEN: &str = "+0 write(4, ..., 10000) = 10000\n+0 > P. 1:10001(10000) ack 1\n";
 
-/// A packet of the script may be sent in parts, and is compared part by part on request.
+/// A packet of the script may be sent as several packets, unless `--strict_segments` is set.
 #[test]
 fn runner_joins_segments_unless_strict() {
     passes(TEN);
@@ -43,7 +43,7 @@ fn runner_joins_segments_unless_strict() {
     assert!(report.reason.contains("(length)"), "{}", report.reason);
 }
 
-/// A packet that does not leave, leaves at another time or is another one fails at its line.
+/// If an expected packet does not leave, leaves at another time or differs, the script fails at its line.
 #[test]
 fn runner_wrong_packets_fail_at_their_line() {
     fails(
@@ -61,7 +61,7 @@ fn runner_wrong_packets_fail_at_their_line() {
     fails("+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 1 <nop,nop,TS val 1 ecr 1>", 2, "(TCP options)");
 }
 
-/// A packet that the script does not expect fails it: before another one, from a burst, or from a timer.
+/// A script fails at a packet that it does not expect: before an expected packet, from a burst, or from a timer.
 #[test]
 fn runner_unexpected_packets_fail() {
     fails(
@@ -83,11 +83,11 @@ fn runner_unexpected_packets_fail() {
     );
 }
 
-/// A false assertion fails with the values seen; unknown names are refused before any event runs.
+/// A false assertion fails with the observed values; unknown names are refused before any event runs.
 #[test]
 fn runner_false_assertion_shows_values() {
     passes(&format!("{TEN}+0 %{{ assert tcpi_unacked == 10 and tcpi_snd_cwnd == 10 and tcpi_lost == 0 }}%"));
-    // The first sample is 100 ms: its deviation is half of that, and the timeout 100 + 4 x 50 ms.
+    // The first sample is 100 ms: the deviation is half of that, and the timeout is 100 + 4 x 50 ms.
     passes("+0 %{ assert tcpi_rtt == 100000 and tcpi_rttvar == 50000 and tcpi_rto == 300000 }%");
     fails(
         &format!("{TEN}+0 %{{ assert tcpi_unacked == 9, tcpi_unacked }}%"),
@@ -111,7 +111,7 @@ fn runner_compares_results_of_calls() {
     assert_eq!((report.verdict, report.reason.as_str()), (Verdict::Skip, "system call splice()"));
 }
 
-/// A blocked call returns when its condition holds, and not before or after.
+/// A blocked call must return at the stated time, not earlier or later.
 #[test]
 fn runner_blocked_calls_return_in_time() {
     let read = |end: &str| {
@@ -124,7 +124,7 @@ fn runner_blocked_calls_return_in_time() {
     fails(&read("0.3"), 1, "read(): expected to return at 0.4 s; seen to return at 0.2 s");
 }
 
-/// Timestamps of a script are those of the endpoint, mapped; ticks are compared with the clock.
+/// Timestamps of a script are mapped to timestamps of the endpoint; ticks are compared with the clock.
 #[test]
 fn runner_maps_timestamps() {
     let script = |second: u32| {

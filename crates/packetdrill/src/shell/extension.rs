@@ -1,7 +1,7 @@
 //! An extension of the language: settings of the endpoint that no kernel has, as sysctls below `narrows`.
 //!
 //! `sysctl -q narrows.tcp.profile=rfc narrows.scheme.units=bytes` sets a key of a scenario's `[tcp]` table and a
-//! parameter of the scheme. Where Linux has a sysctl or a route metric, only these count.
+//! parameter of the scheme. For settings that Linux has as a sysctl or a route metric, only Linux's form is used.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,14 @@ use narrows_tcp::TcpConfig;
 
 use crate::script::Problem;
 
-/// Defaults of scripts: the growth of a window depends on the memory that packets take, which no script states.
+/// Defaults of scripts. Receive windows do not grow, because their growth depends on the memory that packets take,
+/// which no script states.
 const DEFAULTS: &[(&str, &str)] = &[("quick_growth", "false"), ("receive_autotuning", "false")];
-/// A scenario that the settings complete.
+/// Text of a scenario to which the settings are appended.
 const SCENARIO: &str =
     "duration = '1s'\nnetwork.rate = '1gbit'\nflows = [{ scheme = 'newreno', rtt = '10ms' }]\n[tcp]\n";
 
-/// The settings.
+/// Settings of the extension.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extension {
     tcp: BTreeMap<String, String>,
@@ -26,7 +27,7 @@ pub(crate) struct Extension {
 }
 
 impl Extension {
-    /// Stores a setting by its full name; returns whether it is one of the extension.
+    /// Stores a setting by its full name; returns whether the setting belongs to the extension.
     ///
     /// # Errors
     /// An unknown key or value.
@@ -38,7 +39,7 @@ impl Extension {
                 self.tcp.insert(key.to_owned(), value.to_owned());
                 self.parsed(TcpConfig::default().segment).map_err(|error| wrong(error.to_string()))?;
             }
-            // The scheme may follow later.
+            // Not checked here, because the scheme may be selected later.
             Some(("scheme", key)) => {
                 self.scheme.insert(key.to_owned(), value.to_owned());
             }
@@ -47,8 +48,8 @@ impl Extension {
         Ok(true)
     }
 
-    /// Settings of TCP with segments of this size. An amount of bytes that is less than such a segment was checked with
-    /// the usual one, and holds as it is.
+    /// Settings of TCP with segments of this size. If an amount of bytes is less than such a segment and therefore
+    /// refused, the settings checked with the default segment size are used unchanged.
     pub(crate) fn tcp(&self, segment: u16) -> TcpConfig {
         let usual = || self.parsed(TcpConfig::default().segment).map(|config| TcpConfig { segment, ..config });
         self.parsed(segment).or_else(|_| usual()).unwrap_or_default()
@@ -90,14 +91,15 @@ mod tests {
         settings.iter().try_for_each(|(key, value)| own.set(1, key, value).map(|_| ())).map(|()| own)
     }
 
-    /// Without settings the endpoint is Linux's, with windows that do not grow.
+    /// Without settings the endpoint behaves like Linux, with receive windows that do not grow.
     #[test]
     fn extension_without_settings_is_linux() {
         let linux = TcpConfig { segment: 1000, quick_growth: false, receive_autotuning: false, ..TcpConfig::default() };
         assert_eq!(Extension::default().tcp(1000), linux);
     }
 
-    /// Keys of `[tcp]` and parameters of schemes are set; amounts in packets follow the segment of the connection.
+    /// Keys of `[tcp]` and parameters of schemes are set; amounts in packets are converted with the segment size of the
+    /// connection.
     #[test]
     fn extension_sets_tcp_and_scheme() {
         let own = with(&[("narrows.tcp.profile", "rfc"), ("narrows.scheme.units", "bytes")]).expect("settings");
@@ -109,7 +111,7 @@ mod tests {
         assert!(own.params(schemes::find("fixed").expect("a scheme")).is_err());
     }
 
-    /// Unknown keys and values are errors of the script.
+    /// Unknown keys and values fail the script.
     #[test]
     fn extension_refuses_unknown_settings() {
         for (key, value, reason) in [

@@ -47,7 +47,7 @@ impl<O: Observer> Engine<O> {
                 let first = if flow.alternates.is_empty() { NONE } else { alternates.len() as u32 };
                 let own = interned(&flow.path, first);
                 alternates.extend(flow.alternates.iter().map(|path| interned(path, NONE)));
-                // As for single routes, many flows share a few pairs.
+                // Many flows share a few pairs of routes, as they share single routes: search the newest pairs only.
                 let start = routes.len().saturating_sub(64);
                 let known = routes[start..].iter().position(|pair| *pair == own);
                 let number = known.map_or(routes.len(), |at| start + at);
@@ -96,7 +96,7 @@ impl<O: Observer> Engine<O> {
             }
         }
         for (i, link) in (0..).zip(&links) {
-            // Router algorithms may schedule a timer before the first packet.
+            // A router algorithm may schedule a timer before the first packet arrives.
             if link.next_service() < Nanos::MAX {
                 queue.schedule(sources.service(i), link.next_service());
             }
@@ -152,7 +152,7 @@ impl<O: Observer> Engine<O> {
             let connection = Connection::new(config, random("scheme"), flow.start);
             let sender = DatagramSender::new(number, connection, app, flow.start, config.datagram);
             self.senders[index] = SenderEndpoint::Datagrams(Box::new(sender));
-            // The receiver sends no data, so its own scheme does not matter.
+            // The receiver sends no data, so the scheme of its direction does not matter.
             let config = narrows_dccp::Config { role: Role::Server, ..config.clone() };
             let connection = Connection::new(&config, random("receiver"), Nanos::ZERO);
             let receiver = DatagramReceiver::new(number, connection);
@@ -165,7 +165,7 @@ impl<O: Observer> Engine<O> {
                 .with_window(flow.tcp.initial_window)
                 .with_sack(flow.tcp.sack),
         );
-        // A multipath connection owns the application; its first subflow opens the others.
+        // A multipath connection owns its application. Only its first subflow starts by itself; it opens the others.
         let own = connections.of(number).map(|own| &connections.all[own]);
         let (app, mut receiver) = match own {
             None => (flow.app, Receiver::new(number, &flow.tcp)),

@@ -21,7 +21,7 @@ pub(super) struct Connection {
     pub(super) sender: MultipathSender,
     pub(super) receiver: MultipathReceiver,
     pub(super) flows: Range<usize>,
-    /// Start of the measurement, and bytes delivered before.
+    /// Start of the measurement; `before` is the number of bytes delivered before it.
     from: Nanos,
     before: u64,
     /// Bytes delivered when the application stopped.
@@ -59,7 +59,7 @@ impl Connection {
     }
 }
 
-/// All multipath connections, and the connection of each flow.
+/// All multipath connections, and the index of each flow's connection.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     pub(super) all: Vec<Connection>,

@@ -7,7 +7,7 @@ use crate::event_queue::SourceId;
 pub(super) enum Event {
     /// The head of a delay line arrives at the far end.
     Propagation(u32),
-    /// A link ends a transmission, or the timer of its router algorithm expires.
+    /// A link ends a transmission, or the timer of the link's router algorithm expires.
     Service(u32),
     /// The timer of a flow's sender.
     SenderTimer(u32),
@@ -21,7 +21,7 @@ pub(super) enum Event {
     Connection(u32),
 }
 
-/// First number of each kind of source: propagation hops, links, senders, receivers, clock, control plane,
+/// First number of each kind of source. Order: propagation hops, links, senders, receivers, clock, control plane,
 /// multipath connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sources {
@@ -33,7 +33,7 @@ pub(super) struct Sources {
 }
 
 impl Sources {
-    /// Numbers the sources of a run of this size.
+    /// Assigns the numbers for a run with these counts of hops, links, flows and connections.
     pub(super) fn new(hops: usize, links: usize, flows: usize, connections: usize) -> Self {
         let senders = hops + links;
         Self {
@@ -86,7 +86,7 @@ impl Sources {
         self.clock + 2 + connection
     }
 
-    /// Kind and index of a source. Propagation hops come first, because most events are theirs.
+    /// Kind and index of a source. Propagation hops are tested first, because most events belong to them.
     #[inline(always)]
     pub(super) fn decode(&self, source: SourceId) -> Event {
         if source < self.links {
@@ -111,7 +111,7 @@ impl Sources {
 mod tests {
     use super::*;
 
-    /// Every source decodes to its kind and index, and the kinds follow each other without gaps.
+    /// Every source number decodes to its kind and index, and the kinds are numbered without gaps.
     #[test]
     fn sources_decode_to_kind_and_index_without_gaps() {
         let sources = Sources::new(3, 2, 2, 2);

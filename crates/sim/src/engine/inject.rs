@@ -1,4 +1,4 @@
-//! Real hosts at the ends of flows: their packets enter and leave the run here.
+//! Real hosts as endpoints of flows: their packets enter and leave the run here.
 
 use narrows_cc::Nanos;
 use narrows_packet::{Flags, Packet};
@@ -9,7 +9,7 @@ use crate::external::{ExternalReceiver, ExternalSender};
 use crate::observer::{Observer, PacketEvent, Passage};
 
 impl<O: Observer> Engine<O> {
-    /// Places both ends of a flow on real hosts. Call it before the run begins.
+    /// Replaces both endpoints of a flow by real hosts. Must be called before the run begins.
     ///
     /// # Panics
     /// If the flow is a subflow of a connection.
@@ -20,15 +20,15 @@ impl<O: Observer> Engine<O> {
         self.queue.schedule(self.sources.sender(flow), Nanos::MAX);
     }
 
-    /// Time of the next event; [`Nanos::MAX`] without one.
+    /// Time of the next event; [`Nanos::MAX`] if none is pending.
     pub fn next_event(&mut self) -> Nanos {
         let Some((at, source)) = self.queue.pop() else { return Nanos::MAX };
         self.queue.schedule(source, at);
         at
     }
 
-    /// A real host sends a packet with these bytes now, at the time reached by [`Engine::run_until`].
-    /// `packet` describes it; its handle is set here.
+    /// Sends a packet of a real host now, at the time reached by [`Engine::run_until`]. `packet` describes the packet
+    /// whose content is `bytes`; the handle of `packet` is set here.
     pub fn inject(&mut self, mut packet: Packet, bytes: &[u8]) {
         packet.set_handle(self.arena.store(bytes));
         let flow = packet.flow as usize;
@@ -50,7 +50,7 @@ impl<O: Observer> Engine<O> {
         self.offer(self.step_of(&packet), &packet);
     }
 
-    /// A real host sends a control message of a flow now, as [`Engine::inject`] sends a segment.
+    /// Sends a control message of a real host for a flow now, as [`Engine::inject`] sends a segment.
     ///
     /// # Panics
     /// If the message is longer than [`ControlMessage::MAX_BYTES`](narrows_packet::ControlMessage::MAX_BYTES).
@@ -64,8 +64,8 @@ impl<O: Observer> Engine<O> {
     }
 
     /// Calls `write` with each packet or control message that has reached a real host since the last call, oldest
-    /// first: its time of arrival, the packet, and its bytes, in which it may set the ECN field. Control messages have
-    /// no further bytes.
+    /// first. Arguments: time of arrival, the packet, and its bytes (empty for a control message), in which `write`
+    /// may set the ECN field.
     pub fn take_delivered(&mut self, mut write: impl FnMut(Nanos, &Packet, &mut [u8])) {
         let mut delivered = std::mem::take(&mut self.delivered);
         for (at, packet) in delivered.drain(..) {

@@ -1,4 +1,4 @@
-//! Port events: departures of non-FIFO queues, packets dropped after they were queued, and messages of router
+//! Port events: departures from non-FIFO queues, packets dropped after they were queued, and messages of router
 //! algorithms outside the data path.
 
 use narrows_cc::Nanos;
@@ -44,7 +44,7 @@ impl<O: Observer> Engine<O> {
         self.at_port(link, |port, now| port.on_return(now, packet));
     }
 
-    /// Passes an event to the router algorithm of a link, after the transmissions that ended before.
+    /// Passes an event to the router algorithm of a link, after ending the transmissions that are due by now.
     fn at_port(&mut self, link: u32, event: impl FnOnce(&mut Link, Nanos)) {
         let index = link as usize;
         if self.links[index].next_service() <= self.now {
@@ -119,7 +119,7 @@ impl<O: Observer> Engine<O> {
         self.metrics.on_drop(packet);
         self.observer.packet(self.now, PacketEvent::Drop, Some(link), packet);
         self.arena.free(packet);
-        // A dropped packet may also start a timer or trigger a message of the router algorithm.
+        // A dropped packet may also make the router algorithm start a timer or send a message.
         let port = &mut self.links[link as usize];
         if port.router().is_some() {
             let next = port.next_service();

@@ -30,7 +30,7 @@ pub(super) struct Routes {
 /// Identity of a propagation hop: the link before it, its delay, and whether it ends at endpoints.
 pub(super) type HopKey = (usize, Nanos, bool);
 
-/// Returns the route over these hops; adds propagation hops that are not yet known.
+/// Returns the route over these hops; adds the route and its propagation hops to the tables if they are new.
 pub(super) fn intern(
     steps: &mut Vec<Step>,
     keys: &mut Vec<HopKey>,

@@ -1,7 +1,7 @@
-//! Entries of a queue of many timers, in buckets by time.
+//! Timing wheel: the entries of a queue with many timers, in buckets by time.
 //!
-//! Most timers are postponed before they expire. In a bucket that costs no comparison with other timers: of the entries
-//! within the wheel's time only those of the current tick enter the heap.
+//! Most timers are postponed before they expire. An entry in a bucket is never compared with other timers; only the
+//! entries of the current tick move from the wheel to the heap.
 
 use narrows_cc::Nanos;
 
@@ -9,10 +9,11 @@ use super::Entry;
 
 /// Length of a tick: 2^20 ns, about 1 ms.
 const SHIFT: u32 = 20;
-/// Ticks ahead; about 0.27 s. Later entries stay in the heap: they are few, or wait for their flows to start.
+/// Number of ticks that the wheel covers, about 0.27 s. Later entries stay in the heap: they are few, or wait for
+/// their flows to start.
 const BUCKETS: usize = 256;
 
-/// Entries of the next ticks.
+/// Entries of the next [`BUCKETS`] ticks.
 #[derive(Debug)]
 pub(super) struct Wheel {
     /// The entries of tick `t` are in bucket `t` modulo [`BUCKETS`], in any order.
@@ -24,13 +25,13 @@ pub(super) struct Wheel {
 }
 
 impl Wheel {
-    /// A wheel for many timers; without buckets, and so without entries, for few.
+    /// A wheel for many timers. For few timers it has no buckets and accepts no entries.
     pub(super) fn new(many: bool) -> Self {
         Self { buckets: vec![Vec::new(); if many { BUCKETS } else { 0 }], first: 0, len: 0 }
     }
 
-    /// Adds an entry, unless its time is outside the ticks of the wheel; returns whether it did. `now`: nothing pending
-    /// is earlier.
+    /// Adds an entry unless its time is outside the ticks of the wheel; returns whether it was added. No pending entry
+    /// is earlier than `now`.
     #[inline]
     pub(super) fn add(&mut self, entry: Entry, now: Nanos) -> bool {
         if self.buckets.is_empty() {
@@ -57,7 +58,7 @@ impl Wheel {
     /// Moves the entries of the first tick to `to`, which is empty.
     pub(super) fn take_first(&mut self, to: &mut Vec<Entry>) {
         debug_assert!(to.is_empty());
-        // Reuses the memory of the bucket.
+        // Swapping reuses the memory of both vectors.
         std::mem::swap(&mut self.buckets[self.first as usize % BUCKETS], to);
         self.len -= to.len();
         self.first += 1;

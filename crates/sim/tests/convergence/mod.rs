@@ -1,4 +1,4 @@
-//! Settling time of rates: deliveries sampled ten times per round-trip time, against fair rates.
+//! Settling time of rates: deliveries are sampled ten times per round-trip time and compared with fair rates.
 
 use narrows_cc::Nanos;
 use narrows_scenario::Plan;
@@ -16,7 +16,7 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Runs a scenario with samples based on a stated round-trip time.
+    /// Runs a scenario and samples it [`SAMPLES`] times per `rtt`.
     pub fn of(spec: Plan, rtt: Nanos) -> (Self, RunResult) {
         let (flows, duration) = (spec.flows.len(), spec.duration);
         let mut engine = Engine::new(spec);
@@ -32,9 +32,9 @@ impl Deliveries {
         (Self { rtt, samples }, engine.finish())
     }
 
-    /// Goodput at a sample in Mbit/s: the mean of as many rates as a round-trip time has samples, each over
-    /// the round-trip time before its sample. A single rate is too coarse: with packets in one clump per
-    /// round trip and a small queue on the path, it misses a clump now and then.
+    /// Goodput at a sample in Mbit/s: the mean of [`SAMPLES`] rates, each measured over the round-trip time before
+    /// one of the latest [`SAMPLES`] samples. A single rate is too coarse: if packets arrive in one burst per round
+    /// trip and a small queue shifts the bursts, the interval of a single rate sometimes misses a burst.
     fn rate(&self, flow: usize, sample: usize) -> f64 {
         let bytes = |end: usize| {
             let start = end.saturating_sub(SAMPLES as usize);
@@ -48,7 +48,8 @@ impl Deliveries {
     /// rate in Mbit/s of payload by more than [`TOLERANCE`]. Flows without a fair rate do not count. `None`
     /// if rates did not settle.
     ///
-    /// Rates look back, so a flow that changes to its fair rate at once settles 1.6 round-trip times later.
+    /// Rates cover past deliveries, so a flow that changes to its fair rate immediately settles 1.6 round-trip times
+    /// later.
     pub fn settled_after(&self, from: Nanos, until: Nanos, fair: &[Option<f64>]) -> Option<f64> {
         let number = |at: Nanos| (at.as_nanos() * SAMPLES / self.rtt.as_nanos()) as usize;
         let (first, last) = (number(from), number(until).min(self.samples.len() - 1));
@@ -67,9 +68,9 @@ impl Deliveries {
 /// Rates settle when the last flow stays within a tenth of its fair rate.
 #[test]
 fn settling_time_ends_when_last_flow_stays_within_a_tenth() {
-    // Samples every 10 ms. Flow 0 sends 1 MB/s throughout, flow 1 from 200 ms on. 140 ms later ten rates look
-    // back to that start, 0.5, 0.6, 0.7, 0.8, 0.9 and five times 1.0 MB/s: 6.8 Mbit/s on the mean; 150 ms
-    // later it is 7.2 Mbit/s.
+    // Samples every 10 ms. Flow 0 sends 1 MB/s throughout, flow 1 sends 1 MB/s from 200 ms on. 140 ms after that start,
+    // the latest ten rates of flow 1 are 0.5, 0.6, 0.7, 0.8, 0.9 and five times 1.0 MB/s: their mean is 6.8 Mbit/s.
+    // 150 ms after the start the mean is 7.2 Mbit/s.
     let at = |sample: u64, start: u64| 10_000 * sample.saturating_sub(start);
     let rtt = Nanos::from_millis(100);
     let deliveries = Deliveries { rtt, samples: (0..=100).map(|n| vec![at(n, 0), at(n, 20)]).collect() };

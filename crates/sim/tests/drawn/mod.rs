@@ -1,4 +1,4 @@
-//! Random scenario texts over every key of a scenario.
+//! Random scenario texts that together use every key of a scenario.
 
 mod network;
 
@@ -10,12 +10,12 @@ use proptest::prelude::*;
 pub use network::TRACES;
 use network::{network, queueing};
 
-/// One of the texts; failures shrink towards the first.
+/// Draws one of the strings; failures shrink towards the first.
 fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::sample::select(texts).prop_map(str::to_owned)
 }
 
-/// Lines, each possibly absent. Failures shrink towards none.
+/// Draws at most one line from each group. Failures shrink towards no line.
 fn lines(groups: &'static [&'static [&'static str]]) -> impl Strategy<Value = String> {
     let line = |texts: &'static [&'static str]| prop_oneof![2 => Just(""), 1 => prop::sample::select(texts)].boxed();
     groups
@@ -30,7 +30,7 @@ fn magnitude(low: u32, high: u32) -> impl Strategy<Value = u64> {
     (low..high).prop_flat_map(|bits| (1u64 << bits)..(2u64 << bits))
 }
 
-/// Transport settings, and their segment size.
+/// Transport settings and the segment size that they state.
 fn tcp() -> impl Strategy<Value = (String, u64)> {
     let segment = prop_oneof![
         4 => Just(1448u64),
@@ -62,7 +62,7 @@ fn tcp() -> impl Strategy<Value = (String, u64)> {
     })
 }
 
-/// A scheme, possibly with one parameter at an end of its range or in between.
+/// A scheme, possibly with one parameter set to a bound of its range or to a value in between.
 fn scheme() -> impl Strategy<Value = String> {
     prop::sample::select(ALL).prop_flat_map(|entry| {
         let name = entry.info.name;
@@ -111,7 +111,7 @@ fn endless_app() -> impl Strategy<Value = String> {
 
 /// A scenario of files over one bottleneck with loss, delay and reordering, and enough time to complete.
 pub fn files() -> impl Strategy<Value = String> {
-    // Loss that never persists for the duration of a file.
+    // Loss processes that never drop all packets for the duration of a file.
     const SETTLED: &[&str] = &[
         "",
         "loss = \"1%\"",
@@ -127,7 +127,7 @@ pub fn files() -> impl Strategy<Value = String> {
     let network = (magnitude(16, 30), queueing(), prop::sample::select(SETTLED), any::<u32>());
     (network, tcp(), prop::collection::vec(flow, 1..4)).prop_map(
         |((rate, queueing, settled, seed), (tcp, segment), flows)| {
-            // A timeout that cannot back off beyond a packet's transmission time fills any queue with copies.
+            // If the timeout cannot back off beyond a packet's transmission time, retransmissions fill any queue.
             let tcp: Vec<&str> = tcp.lines().filter(|line| !line.contains("rto")).collect();
             let tcp = tcp.join("\n") + "\n";
             let mut text = format!(
@@ -147,12 +147,12 @@ pub fn files() -> impl Strategy<Value = String> {
     )
 }
 
-/// A scenario over every key.
+/// A scenario that may use any key.
 pub fn scenario() -> impl Strategy<Value = String> {
     let rate =
         prop_oneof![6 => magnitude(19, 25), 1 => magnitude(3, 19), 1 => magnitude(25, 36), 1 => magnitude(36, 56)];
     (rate, tcp()).prop_flat_map(|(rate, (tcp, segment))| {
-        // At most some 20 000 packets.
+        // The run lasts for at most about 20 000 packets.
         let longest = 20_000 * (segment + 20) * 8 * 1_000 / rate;
         let ms = longest.clamp(5, 2_000);
         let rtt = prop_oneof![
@@ -161,9 +161,9 @@ pub fn scenario() -> impl Strategy<Value = String> {
             2 => Just(1_000_000_000),
             1 => Just(9_900_000_000_000_000)
         ];
-        // At the highest rates only the receive window bounds the number of packets.
+        // At the highest rates only the receive window bounds the number of packets, so require a minimum RTT.
         let least_rtt = if rate >> 36 == 0 { 0 } else { 2_000_000 };
-        // In thousandths of the run.
+        // Start and stop, in thousandths of the run's duration.
         let times = prop_oneof![3 => Just((0u64, None)), 2 => (0u64..1000, prop::option::of(1u64..1000))];
         let flow = (scheme(), rtt, times, endless_app(), 0usize..12);
         let run = (prop::sample::select(&["0%", "10%", "90%"][..]), any::<u32>(), any::<bool>());
@@ -177,7 +177,7 @@ pub fn scenario() -> impl Strategy<Value = String> {
                     let route = routes[route % routes.len()];
                     write!(text, "[[flows]]\nscheme = \"{scheme}\"\nstart = \"{start}us\"\n{app}{route}\n").unwrap();
                     if route.is_empty() {
-                        // Otherwise the links give the RTT; a dumbbell's access links take up to 8 ms of it.
+                        // With routes the links determine the RTT. The access links of a dumbbell add up to 8 ms.
                         writeln!(
                             text,
                             "rtt = \"{}ns\"",

@@ -16,7 +16,7 @@ macro_rules! defaults {
     };
 }
 
-/// Queues with their defaults; classes have none.
+/// Queues with default settings; HTB is left out because its classes have no defaults.
 fn defaults() -> impl Strategy<Value = &'static str> {
     let named = narrows_net::queue_disciplines!(defaults);
     prop::sample::select(named.into_iter().filter(|name| *name != "\"htb\"").collect::<Vec<_>>())
@@ -107,7 +107,7 @@ pub fn queueing() -> impl Strategy<Value = String> {
         .prop_map(|(queue, buffer)| format!("queue = {queue}\nbuffer = \"{buffer}\"\n"))
 }
 
-/// A network's text, and the accepted route keys of a flow.
+/// The text of a network, and the route keys that its flows may use.
 pub fn network(rate: u64) -> impl Strategy<Value = (String, &'static [&'static str])> {
     const NOTHING: &[&str] = &[""];
     const LOT: &[&str] = &["", "to = \"r1\"", "from = \"r2\"\nto = \"r0\"", "route = [\"r0\", \"r1\", \"r0\", \"r1\"]"];

@@ -1,4 +1,5 @@
-//! One port with a router, flows of real endpoints through it, and a flood of flows that open and never send.
+//! One port with a router algorithm, flows between real endpoints through this port, and a flood of flows that open and
+//! never send.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,18 +17,18 @@ use narrows_traffic::{App, AppConfig};
 
 /// Rate of the link.
 pub const RATE: Rate = Rate::from_bytes_per_sec(12_500_000);
-/// Table size of routers with a table.
+/// Table size, in flows, of routers with a table.
 const ROOM: f64 = 1_000.0;
-/// Delay from the link to the receivers, and from there back past the port to the senders.
+/// Delay from the link to the receivers, from the receivers back to the port, and from the port to the senders.
 const DELAY: Nanos = Nanos::from_millis(10);
 
 #[derive(Clone, Copy)]
 enum Place {
     Link,
     Receiver,
-    /// The node before the link, reached from the receiver.
+    /// The node before the link; packets come from the receiver.
     Node,
-    /// The sender, reached from that node.
+    /// The sender; packets come from that node.
     Sender,
 }
 
@@ -43,7 +44,7 @@ pub struct Port {
     pub flood: u64,
 }
 
-/// The scheme with the router's protocol.
+/// The scheme that uses the router's protocol.
 fn scheme_of(entry: &RouterEntry) -> &'static schemes::Entry {
     let matches = |scheme: &&schemes::Entry| {
         scheme.rate_protocol.and_then(Explicit::named).map(Explicit::router) == Some(entry.info.name)
@@ -71,7 +72,8 @@ fn negotiation(flow: u32) -> NegotiationConfig {
 }
 
 impl Port {
-    /// `flows` backlogged flows start one after the other; flow numbers cover `flooders` more.
+    /// Builds a port with `flows` backlogged flows that start one after the other, and reserves numbers for `flooders`
+    /// more flows.
     pub fn new(entry: &'static RouterEntry, flows: u32, flooders: u32) -> Self {
         let config = LinkConfig::drop_tail(RATE, Limit::Packets(2_000));
         let tuple = |flow: u32| FiveTuple {
@@ -116,8 +118,8 @@ impl Port {
         self.wire.insert((at, self.number), (place, packet));
     }
 
-    /// From `start`, every `gap`, one more flow opens: with its SYN, and a round-trip time later with the
-    /// control message before its data, if the scheme has one.
+    /// Opens one flow per `gap` from `start` on. Each sends a SYN and, a round-trip time later, the control message
+    /// that precedes its data, if the scheme has one.
     pub fn open_flood(&mut self, numbers: std::ops::Range<u32>, start: Nanos, gap: Nanos) {
         for (n, flow) in numbers.enumerate() {
             let at = start + gap * n as u64;
@@ -177,7 +179,7 @@ impl Port {
                 self.senders[flow].on_packet(self.now, &packet);
                 self.transmit(flow);
             }
-            // Flows of the flood neither send nor receive answers.
+            // Flows of the flood do not respond to packets.
             Place::Receiver | Place::Sender => {}
         }
     }

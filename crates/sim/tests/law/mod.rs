@@ -1,4 +1,4 @@
-//! Shared by the laws: scenario texts as runs, tables of scenarios, comparison with a stated tolerance.
+//! Helpers of the laws: runs of scenario texts, TOML tables for these texts, comparison with a stated tolerance.
 #![allow(dead_code)] // every file of laws uses a part of it
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ fn files() -> BTreeMap<String, String> {
     fixtures.map(|(name, text)| (name.to_owned(), text.to_owned())).into()
 }
 
-/// Resolves a scenario text with exactly one run.
+/// Resolves a scenario text, which must expand to exactly one run.
 pub fn spec(text: &str) -> Plan {
     let files = &files();
     let planned = expand(&Source { name: "law", text, files }, &[]).unwrap_or_else(|e| panic!("{e}"));
@@ -26,7 +26,7 @@ pub fn spec(text: &str) -> Plan {
     resolve(&planned[0].scenario, planned[0].seed, files).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Payload share of a full packet.
+/// Payload of a full packet as a fraction of its size.
 pub const PAYLOAD: f64 = 1448.0 / 1500.0;
 
 /// Goodput of each flow in Mbit/s.
@@ -66,7 +66,7 @@ pub fn pacing_mbit_s(engine: &Engine, flow: usize) -> f64 {
     engine.flow(flow).sender().pacing_rate.map_or(0.0, |rate| rate.as_mbit_per_sec())
 }
 
-/// A reading of a router, in bytes, seconds or bytes per second.
+/// A named value that a router reports, in bytes, seconds or bytes per second.
 pub fn reading(router: Option<&AnyRouter>, name: &str) -> f64 {
     let found = router.expect("the scheme brings its router").reading(name);
     found.and_then(Reading::number).unwrap_or_else(|| panic!("no number `{name}`"))
@@ -79,35 +79,35 @@ pub fn assert_within(what: &str, measured: f64, expected: f64, tolerance: f64) {
     assert!(off.abs() <= tolerance, "{what}: measured {measured}, expected {expected} within {} %", tolerance * 100.0);
 }
 
-/// One flow on a link so fast that it never queues: only the stated loss shapes its window.
+/// One flow on a link so fast that no queue builds up: only the stated loss limits the flow's window.
 pub fn lossy(scheme: &str, rtt: &str, loss: &str, warmup_s: f64, duration_s: f64) -> (RunResult, f64) {
     let rest = format!("loss = {loss}\n[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt}\"\n");
     run_with_mean_window(&dumbbell((duration_s, Some(warmup_s)), ("10gbit", "1bdp"), &rest))
 }
 
-/// A scenario text; `network` holds keys of the network and further tables, `flows` tables.
+/// A scenario text. `network` holds keys of the network and further tables; `flows` holds tables.
 pub fn scenario(duration_s: f64, warmup_s: f64, network: &str, flows: &str) -> String {
     format!("duration = \"{duration_s}s\"\nwarmup = \"{warmup_s}s\"\n[network]\n{network}\n{flows}")
 }
 
 /// A scenario text of one bottleneck with a rate and a buffer; `rest` holds further keys of the network, then
-/// tables. Without a stated warm-up the scenario's own default applies.
+/// tables. Without a stated warm-up, the default of scenarios applies.
 pub fn dumbbell((duration_s, warmup_s): (f64, Option<f64>), (rate, buffer): (&str, &str), rest: &str) -> String {
     let warmup = warmup_s.map_or_else(String::new, |seconds| format!("warmup = \"{seconds}s\"\n"));
     format!("duration = \"{duration_s}s\"\n{warmup}[network]\nrate = \"{rate}\"\nbuffer = \"{buffer}\"\n{rest}")
 }
 
-/// A table of flows; `more` holds further keys.
+/// A `[[flows]]` table; `more` holds further keys.
 pub fn flows(scheme: &str, rtt_ms: u64, more: &str) -> String {
     format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"{rtt_ms}ms\"\n{more}\n")
 }
 
-/// A table of a duplex link; `more` holds further keys.
+/// A `[[links]]` table of a duplex link; `more` holds further keys.
 pub fn link(from: &str, to: &str, rate: &str, delay: &str, more: &str) -> String {
     format!("[[links]]\nfrom = \"{from}\"\nto = \"{to}\"\nrate = \"{rate}\"\ndelay = \"{delay}\"\n{more}\n")
 }
 
-/// Asserts the rate of each flow on the wire in Mbit/s.
+/// Asserts the rate of each flow: `expected` holds rates on the wire in Mbit/s.
 #[track_caller]
 pub fn assert_rates(result: &RunResult, expected: &[f64], tolerance: f64) {
     for (flow, wire) in result.flows.iter().zip(expected) {
@@ -115,7 +115,7 @@ pub fn assert_rates(result: &RunResult, expected: &[f64], tolerance: f64) {
     }
 }
 
-/// Asserts a run without drops, retransmissions and timeouts.
+/// Asserts that a run had no drops, retransmissions or timeouts.
 #[track_caller]
 pub fn assert_lossless(result: &RunResult) {
     for link in &result.links {

@@ -1,4 +1,4 @@
-//! Shared by the laws of multipath connections: a network of two paths.
+//! Helpers of the laws of multipath connections: a network of two paths.
 #![allow(dead_code)] // every file of laws uses a part of it
 
 pub mod windows;
@@ -7,10 +7,11 @@ use narrows_sim::RunResult;
 
 use crate::law;
 
-/// Payload share of a full packet: the header has 20 bytes more, and the segment 20 less.
+/// Payload of a full packet as a fraction of its size: the header is 20 bytes longer than without multipath, and the
+/// segment 20 bytes shorter.
 pub const PAYLOAD: f64 = 1428.0 / 1500.0;
 
-/// Two disjoint paths with rates in Mbit/s and one-way delays in ms, and further keys of their first links.
+/// A network of two disjoint paths: rates in Mbit/s, one-way delays in ms, and further keys of the first links.
 ///
 /// ```text
 ///        r1, d1    a
@@ -63,14 +64,14 @@ impl TwoPaths {
     }
 }
 
-/// Flows over the path through `a` or `b`, with the segment size of subflows.
+/// A `[[flows]]` table of flows over the path through `a` or `b`, with the segment size of subflows.
 pub fn single(scheme: &str, via: &str, more: &str) -> String {
     format!(
         "[[flows]]\nscheme = \"{scheme}\"\nroute = [\"s\", \"{via}\", \"d\"]\ntcp = {{ segment_bytes = 1428, header_bytes = 72 }}\n{more}\n"
     )
 }
 
-/// Connections over both paths.
+/// A `[[flows]]` table of connections over both paths.
 pub fn both(scheme: &str, more: &str) -> String {
     let path = |via: &str| format!("{{ route = [\"s\", \"{via}\", \"d\"] }}");
     format!("[[flows]]\nscheme = \"{scheme}\"\nlabel = \"both\"\nsubflows = [{}, {}]\n{more}\n", path("a"), path("b"))

@@ -1,9 +1,9 @@
-//! Model of coupled schemes for comparison with the simulator: the increases and decreases of their papers
-//! under independent losses. No transport, whole segments or recovery.
+//! Model of coupled schemes for comparison with the simulator: the increases and decreases of their papers under
+//! independent losses. The model has no transport, no whole segments and no recovery.
 
 use narrows_cc::Random;
 
-/// A subflow in segments: window, ACKed since its last loss, and ACKed between the last two losses.
+/// A subflow. All values in segments: window, ACKed since the last loss, and ACKed between the last two losses.
 #[derive(Clone, Copy, Debug)]
 struct Subflow {
     window: f64,
@@ -11,7 +11,7 @@ struct Subflow {
     between: f64,
 }
 
-/// Growth of subflow `own` per ACKed segment, at equal round-trip times.
+/// Growth of the window of subflow `own` per ACKed segment, at equal round-trip times.
 fn increase(scheme: &str, own: usize, all: &[Subflow]) -> f64 {
     let n = all.len() as f64;
     let (w, sum) = (all[own].window, all.iter().map(|of| of.window).sum::<f64>());
@@ -55,7 +55,7 @@ fn decrease(scheme: &str, own: usize, all: &[Subflow]) -> f64 {
     .max(1.0)
 }
 
-/// Mean windows in segments of subflows with these loss probabilities per packet.
+/// Mean windows, in segments, of subflows with these loss probabilities per packet.
 pub fn mean_windows<const N: usize>(scheme: &str, losses: [f64; N], rounds: u32) -> [f64; N] {
     let mut random = Random::stream(1, "model", 0);
     let mut all = losses.map(|p| Subflow { window: (1.0 / p).sqrt() / N as f64, since: 0.0, between: 0.0 });

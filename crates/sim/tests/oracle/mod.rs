@@ -1,12 +1,12 @@
 //! Max-min fair rates on any graph by progressive filling: the oracle for allocations.
 //!
-//! A vector of rates is max-min fair if no rate can grow without reducing one that is not larger (Bertsekas
-//! and Gallager, Data Networks, 2nd edition, section 6.5.2). Progressive filling finds it: all rates rise
-//! together from zero. When a link is full, the rates of its flows stay, and so does the rate of a flow that
-//! reached its demand. The others rise on.
+//! A vector of rates is max-min fair if no rate can grow without reducing another rate that is not larger (Bertsekas
+//! and Gallager, Data Networks, 2nd edition, section 6.5.2). Progressive filling finds this vector: all rates rise
+//! together from zero. When a link is full, the rates of its flows are final; when a flow reaches its demand, its rate
+//! is final. The other rates continue to rise.
 //!
-//! ACKs are traffic too. They take a fixed share of the flow's rate from the links of the reverse path, are
-//! not subject to fair sharing, and reduce the capacity for data.
+//! ACKs are traffic too. On the links of the reverse path they use a fixed fraction of their flow's rate. They are not
+//! subject to fair sharing, and reduce the capacity for data.
 #![allow(dead_code)] // every file of laws uses a part of it
 
 mod random;
@@ -17,16 +17,16 @@ pub use random::{Network, Ranges, explicit_rate_schemes, wire};
 /// One flow of the oracle.
 #[derive(Clone, Debug)]
 pub struct Flow {
-    /// Links of its data.
+    /// Links that the flow's data crosses.
     pub route: Vec<usize>,
-    /// Links of its ACKs.
+    /// Links that the flow's ACKs cross.
     pub back: Vec<usize>,
-    /// Its demand; infinite if the flow is backlogged.
+    /// Demand of the flow; infinite if the flow is backlogged.
     pub demand: f64,
 }
 
 impl Flow {
-    /// A backlogged flow whose ACKs take nothing.
+    /// A backlogged flow whose ACKs use no capacity.
     pub fn backlogged(route: &[usize]) -> Self {
         Self { route: route.to_vec(), back: Vec::new(), demand: f64::INFINITY }
     }
@@ -37,7 +37,7 @@ impl Flow {
     }
 }
 
-/// Loads and capacities are equal within this fraction of the capacity.
+/// Loads and capacities count as equal within this fraction of the capacity.
 const CLOSE: f64 = 1e-9;
 
 /// Max-min fair rates of the flows, in the unit of the capacities.
@@ -45,10 +45,11 @@ pub fn max_min(capacities: &[f64], flows: &[Flow]) -> Vec<f64> {
     max_min_with_headroom(capacities, flows, 1.0)
 }
 
-/// Max-min fair rates if every link reserves `headroom` times the rate of a flow that is limited elsewhere,
-/// but at most the others' share there.
+/// Max-min fair rates if every link reserves `headroom` times the rate of a flow that is limited elsewhere, but at most
+/// the share that the link's other flows get.
 pub fn max_min_with_headroom(capacities: &[f64], flows: &[Flow], headroom: f64) -> Vec<f64> {
-    // All rates rise together from zero. A flow with a final rate takes more of its links up to its headroom.
+    // All rates rise together from zero. While others rise, the reservation of a flow with a final rate rises up to its
+    // headroom.
     let mut level = 0.0_f64;
     let mut rates: Vec<Option<f64>> = flows.iter().map(|flow| (flow.demand <= 0.0).then_some(0.0)).collect();
     let mut full = vec![false; capacities.len()];
@@ -57,7 +58,7 @@ pub fn max_min_with_headroom(capacities: &[f64], flows: &[Flow], headroom: f64) 
     while rates.contains(&None) {
         let takes: Vec<bool> = rates.iter().map(|&rate| level < most(rate)).collect();
         let crossing = |link| flows.iter().zip(&takes).filter(|(f, takes)| **takes && f.route.contains(&link)).count();
-        // Rise of the level until the next event.
+        // Rise of the level until a link is full or a flow reaches its limit.
         let mut room = f64::INFINITY;
         for link in (0..capacities.len()).filter(|&link| !full[link] && crossing(link) > 0) {
             room = room.min((capacities[link] - taken[link]) / crossing(link) as f64);
@@ -85,13 +86,14 @@ pub fn max_min_with_headroom(capacities: &[f64], flows: &[Flow], headroom: f64) 
     rates.into_iter().flatten().collect()
 }
 
-/// Max-min fair rates if each flow's ACKs take `share` of its rate from the links of its reverse path: the
+/// Max-min fair rates if each flow's ACKs use `share` times its rate on the links of its reverse path: the
 /// fixed point of filling the remaining capacity.
 ///
-/// With `headroom`, links reserve that factor for limited flows and for ACKs.
+/// Links reserve `headroom` times the usage of limited flows and of ACKs.
 pub fn max_min_beside_acks(capacities: &[f64], flows: &[Flow], share: f64, headroom: f64) -> Vec<f64> {
     let mut rates = vec![0.0; flows.len()];
-    // A change of rates changes the remaining capacity by `share` of it, so a few iterations converge.
+    // A change of the rates changes the remaining capacity by the fraction `share` of the change, so the iteration
+    // converges quickly.
     for _ in 0..100 {
         let acks = |link| headroom * share * acks(flows, &rates, link);
         let left: Vec<f64> = capacities.iter().enumerate().map(|(link, c)| c - acks(link)).collect();
@@ -105,12 +107,12 @@ pub fn max_min_beside_acks(capacities: &[f64], flows: &[Flow], share: f64, headr
     panic!("no fixed point in 100 iterations: {rates:?}");
 }
 
-/// Load of a link.
+/// Load of a link by data.
 pub fn load(flows: &[Flow], rates: &[f64], link: usize) -> f64 {
     flows.iter().zip(rates).filter(|(flow, _)| flow.route.contains(&link)).map(|(_, rate)| rate).sum()
 }
 
-/// Rates of the flows whose ACKs cross a link.
+/// Sum of the rates of the flows whose ACKs cross a link.
 fn acks(flows: &[Flow], rates: &[f64], link: usize) -> f64 {
     flows.iter().zip(rates).filter(|(flow, _)| flow.back.contains(&link)).map(|(_, rate)| rate).sum()
 }

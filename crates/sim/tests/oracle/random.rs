@@ -1,18 +1,18 @@
-//! Random connected networks with flows, for the oracle and as scenario text.
+//! Random connected networks with flows, as input of the oracle and as scenario text.
 
 use narrows_cc::{Bytes, Random, schemes};
 use narrows_routers::protocol::Explicit;
 
 use super::{Flow, max_min, max_min_beside_acks};
 
-/// Packets of a scheme on the wire, and the router at the links.
+/// Packet format of a scheme on the wire, and the router algorithm at the links.
 #[derive(Clone, Debug)]
 pub struct Wire {
-    /// The router of its header.
+    /// The router algorithm that reads the scheme's header.
     pub router: &'static str,
     /// Payload share of a full packet.
     pub payload: f64,
-    /// ACK bytes per byte of full packets, with one ACK per two packets.
+    /// Bytes of ACKs per byte of full data packets, with one ACK per two packets.
     pub acks: f64,
 }
 
@@ -27,7 +27,7 @@ pub fn explicit_rate_schemes() -> Vec<&'static str> {
     schemes::ALL.iter().filter(|entry| explicit(entry).is_some()).map(|entry| entry.info.name).collect()
 }
 
-/// The packets of a registered scheme with an explicit-rate protocol.
+/// The packet format of a registered scheme with an explicit-rate protocol.
 pub fn wire(scheme: &str) -> Wire {
     const HEADER: f64 = 52.0;
     let entry = schemes::find(scheme).unwrap_or_else(|| panic!("there is no scheme {scheme}"));
@@ -37,10 +37,10 @@ pub fn wire(scheme: &str) -> Wire {
     Wire { router: explicit.router(), payload: SEGMENT.as_f64() / packet, acks: header / (2.0 * packet) }
 }
 
-/// A duplex link. Its two directions are separate links of the oracle: twice its number, plus one for the reverse.
+/// A duplex link. The two directions of edge n are separate links of the oracle, with the numbers 2n and 2n + 1.
 #[derive(Clone, Debug)]
 pub struct Edge {
-    /// Whether the link has a router.
+    /// Whether the link has a router algorithm.
     pub shared: bool,
     /// The nodes at its ends.
     pub ends: (usize, usize),
@@ -55,7 +55,7 @@ pub struct Edge {
 pub struct Traffic {
     /// The nodes on its path.
     pub nodes: Vec<usize>,
-    /// Rate limit of its application in Mbit/s of payload; `None` if backlogged.
+    /// Rate limit of the flow's application in Mbit/s of payload; `None` if backlogged.
     pub limit: Option<f64>,
     /// Start time in seconds.
     pub start: f64,
@@ -79,8 +79,8 @@ pub struct Ranges {
     pub delays: (f64, f64),
     /// Fraction of application-limited flows.
     pub limited: f64,
-    /// Data crosses every link in one direction only, towards nodes with higher numbers. ACKs have the other
-    /// direction to themselves.
+    /// Whether data crosses every link in one direction only, towards nodes with higher numbers, so that the other
+    /// direction carries only ACKs.
     pub one_way: bool,
 }
 
@@ -93,8 +93,8 @@ fn uniform(random: &mut Random, (least, most): (f64, f64)) -> f64 {
 }
 
 impl Network {
-    /// A tree with some additional links, so connected with alternate paths; flows between random nodes on
-    /// random paths. The demand of a limited application is between a fifth and nine tenths of its fair share
+    /// A tree with some additional links: it is connected and has alternate paths. Flows run between random nodes on
+    /// random paths. The demand of a limited application is between a fifth and nine tenths of the flow's fair share
     /// without the limit.
     pub fn random(random: &mut Random, ranges: &Ranges) -> Self {
         let nodes = between(random, ranges.nodes) as usize;
@@ -122,8 +122,8 @@ impl Network {
         network
     }
 
-    /// One link between two nodes. Flows enter and leave it through links of their own, which are fast enough
-    /// and have no router.
+    /// One bottleneck between two nodes. Each flow enters and leaves it through separate links, which are fast enough
+    /// and have no router algorithm.
     pub fn one_bottleneck(random: &mut Random, ranges: &Ranges) -> Self {
         let rate = uniform(random, ranges.rates);
         let mut network = Self {
@@ -152,7 +152,7 @@ impl Network {
         }
     }
 
-    /// A random path without loops, only upwards if `one_way`.
+    /// A random path without loops; if `one_way`, only towards higher node numbers.
     fn walk(&self, nodes: usize, one_way: bool, random: &mut Random) -> Vec<usize> {
         let mut path = vec![random.below(nodes as u64) as usize];
         loop {
@@ -210,8 +210,8 @@ impl Network {
         max_min_beside_acks(&self.capacities(), &self.flows(wire.payload), wire.acks, headroom)
     }
 
-    /// The same with Nodectl's reserves: a twentieth more than a limited flow needs, at least two packets per
-    /// round trip, and a tenth more for ACKs.
+    /// Like [`Network::fair`], with Nodectl's reserves: a twentieth more than a limited flow needs, at least two
+    /// packets per round trip, and a tenth more for ACKs.
     pub fn fair_beside_reserves(&self, wire: &Wire) -> Vec<f64> {
         const SPARE: f64 = 1.05;
         const LEAST_KBIT: f64 = 2.0 * 12.0;

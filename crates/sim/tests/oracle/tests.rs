@@ -12,18 +12,19 @@ fn close(rates: &[f64], expected: &[f64]) {
     }
 }
 
-/// Flows share one link equally, and unused shares go to the others.
+/// Flows share one link equally, and unused shares go to the other flows.
 #[test]
 fn oracle_one_link_shares_equally_beyond_small_demands() {
     close(&max_min(&[12.0], &[Flow::backlogged(&[0]), Flow::backlogged(&[0]), Flow::backlogged(&[0])]), &[4.0; 3]);
-    // Demands of 1 and 3: 12 - 1 = 11 for three, more than 3 each; 8 for two.
+    // Capacity 12, demands of 1 and 3. The flow with demand 1 leaves 11 for three flows, more than 3 each. The flow
+    // with demand 3 leaves 8 for two flows.
     let flows = [Flow::limited(&[0], 1.0), Flow::limited(&[0], 3.0), Flow::backlogged(&[0]), Flow::backlogged(&[0])];
     close(&max_min(&[12.0], &flows), &[1.0, 3.0, 4.0, 4.0]);
     // All demands are met, and the link is not full.
     close(&max_min(&[12.0], &[Flow::limited(&[0], 1.0), Flow::limited(&[0], 0.0)]), &[1.0, 0.0]);
 }
 
-/// A flow over several links gets its smallest share, and the others get the rest.
+/// A flow over several links gets the smallest of its shares, and the other flows get the rest.
 ///
 /// ```text
 ///    flow 0 ───────────────────────────────
@@ -36,11 +37,12 @@ fn oracle_long_flow_gets_its_narrowest_share() {
     close(&max_min(&[10.0, 4.0, 9.0], &flows), &[2.0, 8.0, 2.0, 7.0]);
 }
 
-/// A link that fills later is shared by the flows that can still rise.
+/// A link that fills later is shared by the flows whose rates can still rise.
 #[test]
 fn oracle_later_bottleneck_is_shared_by_remaining_flows() {
-    // Link 0 (3): flows 0, 1, 2, 1 each. Link 1 (9): flows 2, 3, 4; flow 2 stays at 1, so 4 each. Link 2 (5):
-    // flows 4, 5; it fills first at 2.5, so flow 3 has 9 - 1 - 2.5.
+    // Link 0 (capacity 3) carries flows 0, 1 and 2, with a rate of 1 each. Link 2 (capacity 5) carries flows 4 and 5,
+    // with a rate of 2.5 each. Link 1 (capacity 9) carries flows 2, 3 and 4. It would allow flows 3 and 4 a rate of 4
+    // each, but link 2 fills first, so flow 3 has 9 - 1 - 2.5.
     let flows = [
         Flow::backlogged(&[0]),
         Flow::backlogged(&[0]),
@@ -55,11 +57,11 @@ fn oracle_later_bottleneck_is_shared_by_remaining_flows() {
 /// ACKs reduce the capacity of the reverse path.
 #[test]
 fn oracle_acks_reduce_reverse_capacity() {
-    // Two flows against each other on a duplex link of 10: x + 0.02 y = 10 = y + 0.02 x.
+    // Two flows in opposite directions on a duplex link with capacity 10: x + 0.02 y = 10 = y + 0.02 x.
     let flow = |there, back| Flow { back: vec![back], ..Flow::backlogged(&[there]) };
     let rates = max_min_beside_acks(&[10.0, 10.0], &[flow(0, 1), flow(1, 0)], 0.02, 1.0);
     close(&rates, &[10.0 / 1.02; 2]);
-    // One direction only: nothing is lost.
+    // With data in one direction only, ACKs do not reduce its rate.
     close(&max_min_beside_acks(&[10.0, 10.0], &[flow(0, 1)], 0.02, 1.0), &[10.0]);
 }
 
@@ -67,20 +69,22 @@ fn oracle_acks_reduce_reverse_capacity() {
 #[test]
 fn oracle_headroom_of_limited_flows_reduces_others() {
     let with_headroom = |capacities: &[f64], flows: &[Flow]| max_min_with_headroom(capacities, flows, 1.5);
-    // 1 reserves 1.5, so 4.5 are left; a demand of 2 reserves at most the others' share.
+    // Capacity 6: a flow with demand 1 reserves 1.5 and leaves 4.5. Capacity 5: a flow with demand 2 would reserve 3,
+    // but reserves at most the other flow's share of 2.5.
     close(&with_headroom(&[6.0], &[Flow::limited(&[0], 1.0), Flow::backlogged(&[0])]), &[1.0, 4.5]);
     close(&with_headroom(&[5.0], &[Flow::limited(&[0], 2.0), Flow::backlogged(&[0])]), &[2.0, 2.5]);
-    // Link 0 limits the long flow to 2, so link 1 reserves 3.
+    // Link 0 limits the long flow to 2, so link 1 reserves 3 for it.
     let flows = [Flow::backlogged(&[0, 1]), Flow::backlogged(&[0]), Flow::backlogged(&[1])];
     close(&with_headroom(&[4.0, 10.0], &flows), &[2.0, 2.0, 7.0]);
-    // Headroom may free capacity elsewhere: a flow with a deficit leaves more to another.
+    // With less capacity on link 0, flow 1 leaves more of link 1 to flow 2 (5 instead of 4.5). With headroom, flow 1
+    // is even slower, but link 1 reserves 4.5 for it.
     let flows = [Flow::limited(&[0], 2.0), Flow::backlogged(&[0, 1]), Flow::backlogged(&[1])];
     close(&max_min(&[8.0, 9.0], &flows), &[2.0, 4.5, 4.5]);
     close(&max_min(&[6.0, 9.0], &flows), &[2.0, 4.0, 5.0]);
     close(&with_headroom(&[6.0, 9.0], &flows), &[2.0, 3.0, 4.5]);
 }
 
-/// Every flow meets its demand or has a full link on which no flow has more.
+/// Every flow meets its demand or crosses a full link on which no flow has a higher rate.
 #[test]
 fn oracle_flows_are_satisfied_or_largest_at_a_bottleneck() {
     let ranges = Ranges {
@@ -112,6 +116,6 @@ fn oracle_flows_are_satisfied_or_largest_at_a_bottleneck() {
             limited += u64::from(bottleneck);
         }
     }
-    // Both kinds occur.
+    // Both kinds of flows occur.
     assert!(satisfied_flows > 1000 && limited > 1000, "{satisfied_flows} satisfied, {limited} at a bottleneck");
 }

@@ -2,18 +2,18 @@
 
 use narrows_cc::Bytes;
 
-/// Loss marks in the delivered bytes of one subflow.
+/// Positions of losses in the delivered bytes of one subflow.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Losses {
     reductions: u64,
-    /// Bytes delivered up to the last mark.
+    /// Bytes delivered up to the last loss.
     before: Bytes,
     between: Bytes,
 }
 
 impl Losses {
-    /// Records `reductions` window reductions so far. Consecutive timeouts with nothing delivered in between
-    /// are one loss: otherwise the interval would be zero bytes.
+    /// Records a loss if `reductions`, the number of window reductions so far, has grown. Consecutive timeouts without
+    /// deliveries in between are one loss: otherwise the interval would be zero bytes.
     pub(super) fn note(&mut self, reductions: u64, delivered: Bytes) {
         if reductions == self.reductions {
             return;
@@ -30,7 +30,7 @@ impl Losses {
         delivered - self.before
     }
 
-    /// Bytes delivered between the last two losses, or before the first.
+    /// Bytes delivered between the last two losses, or before the first loss.
     pub(super) fn between(&self) -> Bytes {
         self.between
     }
@@ -40,7 +40,7 @@ impl Losses {
 mod tests {
     use super::*;
 
-    /// Repeated timeouts are one loss.
+    /// Consecutive timeouts are one loss.
     #[test]
     fn losses_repeated_timeouts_are_one() {
         let mut losses = Losses::default();

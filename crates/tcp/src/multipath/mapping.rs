@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-/// A run of bytes contiguous in both sequences.
+/// A run of bytes that is contiguous in subflow and data sequence numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Run {
     subflow: u64,
@@ -14,13 +14,13 @@ struct Run {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mappings {
     runs: VecDeque<Run>,
-    /// Number of runs whose data precedes that of the run before them, i.e. repetitions. At zero, subflow
-    /// order is data order.
+    /// Number of runs whose data begins before the end of the previous run's data (data sent again). If it is zero,
+    /// runs are in data order too.
     descents: usize,
 }
 
 impl Mappings {
-    /// Maps `len` bytes; calls are in subflow order.
+    /// Maps `len` bytes. Calls must be in subflow order.
     pub(super) fn push(&mut self, subflow: u64, data: u64, len: u64) {
         if let Some(last) = self.runs.back_mut()
             && last.data + last.len == data
@@ -33,7 +33,7 @@ impl Mappings {
         self.runs.push_back(Run { subflow, data, len });
     }
 
-    /// Drops mappings below `subflow`, the subflow's cumulative acknowledgement.
+    /// Removes mappings below `subflow`, the subflow's cumulative acknowledgement.
     pub(super) fn remove_below(&mut self, subflow: u64) {
         while let Some(first) = self.runs.front_mut() {
             let gone = subflow.saturating_sub(first.subflow);
@@ -47,12 +47,13 @@ impl Mappings {
         }
     }
 
-    /// Index of the first run that may contain data at or above `data`: binary search if runs are in data order.
+    /// Index of the first run that may contain data at or above `data`; found by binary search if runs are in data
+    /// order.
     fn skip_below(&self, data: u64) -> usize {
         if self.descents > 0 { 0 } else { self.runs.partition_point(|run| run.data + run.len <= data) }
     }
 
-    /// Data sequence number of a subflow sequence number.
+    /// Data sequence number that corresponds to a subflow sequence number.
     pub(super) fn data_of(&self, subflow: u64) -> Option<u64> {
         let after = match self.runs.back() {
             Some(last) if last.subflow <= subflow => self.runs.len(),
@@ -68,7 +69,7 @@ impl Mappings {
         self.runs.iter().map(|run| (run.data, run.data + run.len))
     }
 
-    /// First subflow sequence number of a data byte, and the end of its run in data numbers.
+    /// Lowest subflow sequence number of a data byte, and the end of its run in data sequence numbers.
     pub(super) fn place_of(&self, data: u64) -> Option<(u64, u64)> {
         let mut runs = self.runs.range(self.skip_below(data)..);
         let run = if self.descents > 0 {
@@ -102,7 +103,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Mappings agree with a table of bytes.
+        /// Mappings agree with a table of single bytes.
         #[test]
         fn mappings_agree_with_a_table_of_bytes(
             pieces in prop::collection::vec((0u64..40, 1u64..6, 0u64..4), 1..40),
@@ -110,7 +111,7 @@ mod tests {
         ) {
             let mut pieces = pieces;
             if in_order {
-                // No repetitions: each piece begins at the end of the previous one or, occasionally, further on.
+                // No data is sent again: each piece begins at the end of the previous piece or, occasionally, later.
                 let mut end = 0;
                 for (data, len, _) in &mut pieces {
                     *data = end + data.saturating_sub(35);

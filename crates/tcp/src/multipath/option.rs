@@ -5,19 +5,20 @@ use narrows_packet::{Packet, RawOption};
 /// A multipath TCP option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MptcpOption {
-    /// In SYNs: first subflow of a connection (RFC 8684 section 3.1). Keys have no function here.
+    /// MP_CAPABLE, in SYNs of the first subflow of a connection (RFC 8684 section 3.1). Keys have no function here.
     Capable {
-        /// In the SYN-ACK, which has a key.
+        /// Whether the packet is a SYN-ACK, which has a key.
         answer: bool,
     },
-    /// In SYNs: additional subflow of a connection (RFC 8684 section 3.2).
+    /// MP_JOIN, in SYNs of an additional subflow of a connection (RFC 8684 section 3.2).
     Join {
-        /// Number of the subflow, in place of an address.
+        /// Number of the subflow, instead of an address.
         address: u8,
-        /// In the SYN-ACK, which has an authenticator.
+        /// Whether the packet is a SYN-ACK, which has an authenticator.
         answer: bool,
     },
-    /// With data: its place in the connection's data (RFC 8684 section 3.3, eight-byte numbers, no checksum).
+    /// Data sequence mapping: position of the packet's payload in the connection's data (RFC 8684 section 3.3,
+    /// eight-byte numbers, no checksum).
     Mapping {
         /// Data sequence number of the first payload byte.
         data: u64,
@@ -25,12 +26,12 @@ pub enum MptcpOption {
         subflow: u32,
         /// Payload bytes.
         len: u16,
-        /// The connection's data ends with this packet (DATA_FIN).
+        /// Whether the connection's data ends with this packet (DATA_FIN).
         fin: bool,
     },
     /// From receiver to sender: next data sequence number expected (RFC 8684 section 3.3.2).
     DataAck {
-        /// Low 32 bits: the short form leaves room for two SACK blocks.
+        /// Low 32 bits of the number: the short form leaves space for two SACK blocks.
         ack: u32,
     },
 }
@@ -67,7 +68,8 @@ impl MptcpOption {
     /// Writes the option into a packet, replacing any other option.
     #[inline]
     pub fn write(self, packet: &mut Packet) {
-        // RFC 8684: 4 and 12, 12 and 16 bytes; mapping 4 + 8 + 4 + 2 and two of padding, acknowledgement 4 + 4.
+        // Sizes in RFC 8684: MP_CAPABLE 4 and 12 bytes, MP_JOIN 12 and 16, mapping 4 + 8 + 4 + 2 and two bytes of
+        // padding, DATA_ACK 4 + 4.
         packet.set_option(Some(match self {
             Self::Capable { answer } => RawOption::new(CAPABLE, if answer { 12 } else { 4 }, &[(u32::from(answer), 0)]),
             Self::Join { address, answer } => {
@@ -89,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// Option sizes match RFC 8684 (figures 4, 5, 6, 7 and 9) and leave room for two SACK blocks. Timestamps
+    /// Option sizes match RFC 8684 (figures 4, 5, 6, 7 and 9) and leave space for two SACK blocks. Timestamps
     /// take 12 of TCP's 40 option bytes.
     #[test]
     fn option_sizes_leave_room_for_two_sack_blocks() {
@@ -110,7 +112,7 @@ mod tests {
         assert_eq!(MptcpOption::of(&packet), Some(MptcpOption::DataAck { ack: 9 }));
     }
 
-    /// Every option survives a round trip through a packet, and options of other protocols decode to none.
+    /// Every option is decoded as it was written, and options of other protocols decode to `None`.
     #[test]
     fn option_survives_a_packet() {
         for option in [

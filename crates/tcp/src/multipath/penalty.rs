@@ -1,14 +1,15 @@
-//! Cap on the inflight of a subflow that blocked the connection's window (penalisation, Raiciu et al. 2012,
+//! Cap on the data in flight of a subflow that blocked the connection's window (penalisation, Raiciu et al. 2012,
 //! section 4.2).
 //!
-//! The scheme owns the congestion window, and some schemes have none to halve. The connection therefore caps its
-//! assignments as Linux caps the window: it halves the cap at most once per round trip, then raises it until the
-//! scheme's own window is the limit. The cap grows by a segment per round trip as in congestion avoidance, or by an
-//! eighth, so that a large one recovers after six round trips instead of half its segments.
+//! The scheme owns the congestion window, and some schemes have no window to halve. The connection therefore caps the
+//! data that it assigns, as Linux reduces the window: it halves the cap at most once per round trip, then raises it
+//! until the scheme's window is the limit. The cap grows by a segment per round trip as in congestion avoidance, or by
+//! an eighth if that is more. A large cap thus recovers after six round trips; growth by single segments would take a
+//! round trip per segment.
 
 use narrows_cc::Nanos;
 
-/// Growth per round trip as a fraction of the cap, if more than a segment.
+/// Growth per round trip as a fraction of the cap, if this is more than a segment.
 const GROWTH: f64 = 1.0 / 8.0;
 
 /// The cap, if any.
@@ -24,7 +25,7 @@ impl PenalisationCap {
         inflight == 0 || self.most.is_none_or(|most| (inflight + len) as f64 <= most)
     }
 
-    /// Halves the cap because the subflow blocked the window; returns whether it changed.
+    /// Halves the cap because the subflow blocked the window; returns whether the cap changed.
     pub(super) fn halve(&mut self, now: Nanos, srtt: Nanos, inflight: u64, segment: u64) -> bool {
         if self.most.is_some() && now < self.halved_at + srtt {
             return false;
@@ -34,7 +35,8 @@ impl PenalisationCap {
         true
     }
 
-    /// Grows the cap after `acked` bytes, which leave `inflight`. `window` is the scheme's cwnd.
+    /// Grows the cap after `acked` bytes were acknowledged and `inflight` bytes remain in flight. `window` is the
+    /// scheme's cwnd.
     pub(super) fn grow(&mut self, acked: u64, inflight: u64, segment: u64, window: u64) {
         let Some(most) = self.most else { return };
         // An unused cap does not grow.
@@ -51,7 +53,7 @@ mod tests {
 
     const MSS: u64 = 1_000;
 
-    /// The cap halves once in a round trip, down to a segment.
+    /// The cap is halved at most once per round trip, down to a segment.
     #[test]
     fn penalty_cap_halves_once_per_round_trip_to_a_segment() {
         let (ms, mut own) = (Nanos::from_millis, PenalisationCap::default());
@@ -63,23 +65,23 @@ mod tests {
             assert!(own.halve(ms(at), ms(100), 9 * MSS, MSS));
             assert!(own.admits(most - 1, 1) && !own.admits(most, 1), "{most} after {at} ms");
         }
-        // A segment above the cap may still go alone.
+        // A packet larger than the cap may still be sent if nothing is in flight.
         assert!(own.admits(0, 2 * MSS));
     }
 
-    /// The cap grows by a segment or an eighth per round trip while used, and ends at the scheme's window.
+    /// The cap grows by a segment or an eighth per round trip while it limits, and is removed at the scheme's window.
     #[test]
     fn penalty_cap_grows_while_used_and_ends_at_cwnd() {
         let mut own = PenalisationCap::default();
         own.halve(Nanos::ZERO, Nanos::ZERO, 8 * MSS, MSS);
         own.grow(MSS, MSS, MSS, 100 * MSS);
         assert!(!own.admits(4 * MSS, 1), "not used");
-        // A window in four acknowledgements: 4 + 1/4 + 1/4.25 + ... = 4.92.
+        // Four acknowledgements of a segment acknowledge a whole window: the cap is 4 + 1/4 + 1/4.25 + ... = 4.92.
         (0..4).for_each(|_| own.grow(MSS, 3 * MSS, MSS, 100 * MSS));
         assert!(own.admits(4 * MSS, 900) && !own.admits(4 * MSS, 940));
         let mut large = PenalisationCap::default();
         large.halve(Nanos::ZERO, Nanos::ZERO, 800 * MSS, MSS);
-        // 400 segments acknowledged: 50 more.
+        // 400 acknowledged segments raise the cap by an eighth, 50 segments.
         (0..400).for_each(|_| large.grow(MSS, 449 * MSS, MSS, 1_000 * MSS));
         assert!(large.admits(450 * MSS - 1, 1) && !large.admits(450 * MSS, 1));
         large.grow(MSS, 449 * MSS, MSS, 450 * MSS);

@@ -12,13 +12,13 @@ use crate::{Arrival, ConnectionConfig, Receiver};
 pub struct MultipathReceiverStats {
     /// Payload bytes delivered in the order of the connection's data.
     pub bytes_in_order: u64,
-    /// Payload bytes received before.
+    /// Payload bytes that had been received before.
     pub duplicate_bytes: u64,
     /// Peak number of bytes out of order.
     pub most_waiting: u64,
     /// Discarded packets: data beyond the window, or without a matching mapping.
     pub refused_packets: u64,
-    /// DATA_FIN has arrived.
+    /// Whether DATA_FIN has arrived after all data.
     pub ended: bool,
 }
 
@@ -50,12 +50,13 @@ impl MultipathReceiver {
         &self.stats
     }
 
-    /// Bytes of memory held.
+    /// Bytes of allocated memory.
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.stored.memory()
     }
 
-    /// Processes a packet from the sender on the subflow of `receiver`; returns its contribution to the connection.
+    /// Processes a packet from the sender on the subflow of `receiver`; returns the packet's contribution to the
+    /// connection's data.
     pub fn on_packet(&mut self, now: Nanos, packet: &Packet, receiver: &mut Receiver) -> Arrival {
         let ours = !packet.flags.has(Flags::REVERSE) && packet.kind() == Kind::Tcp;
         if !ours || (packet.payload == 0 && !packet.flags.has(Flags::FIN)) {

@@ -11,18 +11,18 @@ use crate::ranges::Ranges;
 use crate::{AckOutcome, ConnectionConfig, Scheduler, Sender};
 use narrows_traffic::App;
 
-/// Consecutive retransmission timeouts after which a path is given up. One may only mean lost
-/// acknowledgements of a short tail.
+/// Consecutive retransmission timeouts after which a path is declared dead. A single timeout may have been caused by
+/// lost acknowledgements of a short tail.
 const TIMEOUTS_UNTIL_GIVEN_UP: u32 = 2;
 
 /// Counters of the multipath sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MultipathSenderStats {
-    /// Number of times a path was given up.
+    /// Number of times a path was declared dead.
     pub given_up: u64,
-    /// Payload bytes of given-up paths sent again on another subflow.
+    /// Payload bytes of dead paths that were sent again on another subflow.
     pub reinjected_bytes: u64,
-    /// Payload bytes repeated on a faster subflow because they blocked the window or were about to.
+    /// Payload bytes sent again on a faster subflow because they blocked the window or were about to block it.
     pub opportunistic_bytes: u64,
     /// Number of times a penalisation cap was halved.
     pub penalties: u64,
@@ -32,7 +32,7 @@ pub struct MultipathSenderStats {
 pub trait HasSender {
     /// The sender.
     fn sender(&self) -> &Sender;
-    /// Mutable [`HasSender::sender`].
+    /// Like [`HasSender::sender`], mutable.
     fn sender_mut(&mut self) -> &mut Sender;
 }
 
@@ -60,7 +60,7 @@ struct Subflow {
 /// The next piece of data to assign.
 #[derive(Clone, Copy, Debug)]
 enum Piece {
-    /// Data of a given-up path.
+    /// Data of a dead path.
     Reinject {
         data: u64,
         len: u64,
@@ -72,7 +72,7 @@ enum Piece {
     Blocked,
 }
 
-/// Multipath sender. `senders` in all calls are its subflows' senders, in order.
+/// Multipath sender. In all calls, `senders` are the senders of the connection's subflows, in order.
 #[derive(Clone, Debug)]
 pub struct MultipathSender {
     app: App,
@@ -81,14 +81,14 @@ pub struct MultipathSender {
     base: u32,
     /// Next data byte to send for the first time.
     next: u64,
-    /// Highest DATA_ACK: everything below has arrived.
+    /// Highest DATA_ACK: all data below has arrived.
     acked: u64,
     /// Right edge of the connection's window.
     right_edge: u64,
     subflows: Vec<Subflow>,
-    /// Data of given-up paths to send on another.
+    /// Data of dead paths to be sent again on other paths.
     reinject: Ranges,
-    /// Trailing-edge data below this has been repeated or skipped.
+    /// Data at the trailing edge of the window below this number has been sent again or skipped.
     repeated_until: u64,
     /// Next subflow of the round robin.
     turn: usize,
@@ -128,7 +128,7 @@ impl MultipathSender {
         &self.stats
     }
 
-    /// Bytes of memory held.
+    /// Bytes of allocated memory.
     pub fn memory(&self) -> usize {
         let mappings: usize = self.subflows.iter().map(|own| size_of::<Subflow>() + own.mappings.memory()).sum();
         size_of::<Self>() + mappings + self.reinject.memory()
@@ -158,7 +158,8 @@ impl MultipathSender {
         }
     }
 
-    /// Stops the application: data already written is still delivered.
+    /// Stops the application: data already written is still delivered. (Bulk data and files count as written when they
+    /// are sent.)
     pub fn stop<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) {
         self.app.on_time(now, Bytes::new(self.next));
         self.app.stop(Bytes::new(self.next));
@@ -172,7 +173,7 @@ impl MultipathSender {
         let mut plain = *packet;
         if packet.kind() == Kind::Tcp {
             self.on_data_ack(packet);
-            // The connection, not the subflow, limits the window.
+            // The window limits the connection, not the subflow.
             *plain.tcp_mut().window = u32::MAX;
         }
         let sender = senders[own].sender_mut();
@@ -200,7 +201,7 @@ impl MultipathSender {
         self.update_subflow(own, senders[own].sender());
     }
 
-    /// Next packet of any subflow. Call it until `None` after every call that changes the connection.
+    /// Next packet of any subflow. Must be called until it returns `None` after every call that changes the connection.
     pub fn poll_transmit<S: HasSender>(&mut self, now: Nanos, senders: &mut [S]) -> Option<Packet> {
         loop {
             for (own, sender) in senders.iter_mut().enumerate() {
@@ -229,7 +230,7 @@ impl MultipathSender {
                 MptcpOption::Join { address: own as u8, answer: false }
             }
         } else if packet.payload > 0 || fin {
-            // A FIN follows the last byte of data.
+            // A FIN has no mapping; it follows the last byte of data.
             let seq = packet.tcp().seq;
             let data = self.subflows[own].mappings.data_of(seq).unwrap_or(self.next);
             MptcpOption::Mapping { data, subflow: seq as u32, len: packet.payload, fin }
@@ -260,7 +261,7 @@ impl MultipathSender {
         }
     }
 
-    /// Updates loss marks and liveness of a subflow after it acted.
+    /// Updates the losses of a subflow and whether its path is dead, after the subflow processed a packet or a timer.
     fn update_subflow(&mut self, own: usize, sender: &Sender) {
         let subflow = &mut self.subflows[own];
         subflow.losses.note(sender.reductions(), sender.delivered());
@@ -299,7 +300,7 @@ impl MultipathSender {
         senders.iter_mut().for_each(|sender| sender.sender_mut().set_waiting(now, waiting, written));
     }
 
-    /// Shows a coupled scheme its siblings.
+    /// Passes the state of all subflows to a coupled scheme.
     fn show_paths<S: HasSender>(&self, own: usize, senders: &mut [S]) {
         if !self.config.coupled {
             return;
@@ -315,7 +316,7 @@ impl MultipathSender {
         senders[own].sender_mut().on_paths(&Paths::new(own, &views[..self.subflows.len()]));
     }
 
-    /// Data selection: reinjected data first, then new data within the window.
+    /// Selects the next data to send: first data to reinject, then new data within the window.
     fn next_piece(&self) -> Option<Piece> {
         let segment = u64::from(self.config.segment);
         if let Some((start, end)) = self.reinject.first() {
@@ -329,7 +330,7 @@ impl MultipathSender {
         if room >= len {
             return Some(Piece::New { len });
         }
-        // Send less than a segment only if waiting cannot help (RFC 9293 section 3.8.6.2.1).
+        // Send less than a segment only if no acknowledgement can open the window (RFC 9293 section 3.8.6.2.1).
         if self.acked == self.next && room > 0 {
             return Some(Piece::New { len: room });
         }
@@ -380,8 +381,8 @@ impl MultipathSender {
             && sender.has_room_for(now, len)
     }
 
-    /// The fastest matching subflow that can send `len` bytes now. Polls all of them: the poll arms the pacer
-    /// of a blocked one.
+    /// The fastest matching subflow that can send `len` bytes now. Checks all matching subflows, because the check sets
+    /// the pacing deadline of a blocked subflow.
     fn fastest<S: HasSender>(
         &self,
         among: impl Fn(usize, &[S]) -> bool,
@@ -413,8 +414,8 @@ impl MultipathSender {
         }
     }
 
-    /// Data below this will block the window unless it arrives before a repetition sent now could move it.
-    /// That takes a round trip of the fastest subflow, which meanwhile sends one window.
+    /// Data below this number will block the window, unless the original arrives before a copy sent now can move the
+    /// window. The copy takes a round trip of the fastest subflow, which meanwhile sends one window of data.
     fn urgent_below<S: HasSender>(&self, senders: &[S]) -> u64 {
         let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
         let fastest = usable.map(|(sender, _)| sender.sender()).min_by_key(|sender| rank(sender));
@@ -422,8 +423,8 @@ impl MultipathSender {
         (self.next + sends).saturating_sub(self.right_edge - self.acked)
     }
 
-    /// Opportunistic retransmission: a subflow with room, and data below `urgent` outstanding on a slower
-    /// one. Skips data not outstanding on any slower subflow.
+    /// Opportunistic retransmission: selects a subflow whose window is not full, and data below `urgent` that is
+    /// outstanding on a slower subflow. Skips data that is not outstanding on any slower subflow.
     fn opportunistic<S: HasSender>(&mut self, now: Nanos, urgent: u64, senders: &mut [S]) -> Option<(usize, u64, u64)> {
         self.repeated_until = self.repeated_until.max(self.acked);
         if senders.len() < 2 || self.repeated_until >= urgent.min(self.next) {
@@ -431,7 +432,7 @@ impl MultipathSender {
         }
         let usable = senders.iter().zip(&self.subflows).filter(|(_, subflow)| !subflow.given_up);
         let least = usable.map(|(sender, _)| rank(sender.sender())).min()?;
-        // Search only if it can help: a subflow other than the slowest must have room.
+        // Search only if a subflow faster than the slowest can send.
         let slowest = senders.iter().map(|sender| rank(sender.sender())).max()?;
         self.fastest(|own, senders: &[S]| rank(senders[own].sender()) < slowest, now, 1, senders)?;
         loop {
@@ -442,7 +443,7 @@ impl MultipathSender {
             let edge = next.filter(|&edge| edge < urgent)?;
             let holder =
                 |(own, subflow): (usize, &Subflow)| subflow.mappings.place_of(edge).map(|(seq, end)| (own, seq, end));
-            // Among several copies in flight, take the one expected first.
+            // Among several copies in flight, take the copy that is expected to arrive first.
             let held = self.subflows.iter().enumerate().filter_map(holder);
             let (holder, seq, end) = held.min_by_key(|&(own, ..)| rank(senders[own].sender()))?;
             let len = u64::from(self.config.segment).min(end - edge);
@@ -463,12 +464,12 @@ impl MultipathSender {
     }
 }
 
-/// Whether a repetition by `fast` arrives before the packet of `slow` with this sequence number.
+/// Whether a copy sent now by `fast` would arrive before the packet of `slow` with this sequence number.
 fn overtakes(now: Nanos, fast: &Sender, slow: &Sender, seq: u64) -> bool {
     slow.sent_at(seq).is_some_and(|sent| now + one_way(fast) < sent + one_way(slow))
 }
 
-/// Scheduling rank: the least wins, and a subflow without a sample comes last.
+/// Scheduling rank: the lowest rank is preferred; a subflow without a sample has the highest.
 fn rank(sender: &Sender) -> Nanos {
     sender.srtt().unwrap_or(Nanos::MAX)
 }

@@ -1,21 +1,21 @@
-//! Timing of acknowledgements: delayed and quick ones, SACK compression, GRO.
+//! Timing of acknowledgements: delayed and quick acknowledgements, SACK compression, GRO.
 //!
-//! Linux `__tcp_ack_snd_check`, `tcp_event_data_recv`, and the hand-over of aggregated packets by the
+//! Follows Linux `__tcp_ack_snd_check`, `tcp_event_data_recv`, and the hand-over of aggregated packets by the
 //! network interface.
 
 use narrows_cc::Nanos;
 
 use crate::TcpConfig;
 
-/// Quick acknowledgements after a first mark.
+/// Number of quick acknowledgements after the first CE mark.
 const AFTER_MARK: u32 = 2;
-/// Acknowledgements of out-of-order data that leave at once before compression begins.
+/// Number of acknowledgements of out-of-order data that are sent immediately before compression begins.
 const UNCOMPRESSED: u8 = 3;
-/// Acknowledgements that one compressed acknowledgement stands for at most (Linux `tcp_comp_sack_nr`).
+/// Maximum number of acknowledgements that one compressed acknowledgement replaces (Linux `tcp_comp_sack_nr`).
 const COMPRESSED_MAX: u8 = 44;
-/// Longest delay of compression (Linux `tcp_comp_sack_delay_ns`).
+/// Maximum delay of a compressed acknowledgement (Linux `tcp_comp_sack_delay_ns`).
 const COMPRESSION_MAX: Nanos = Nanos::from_millis(1);
-/// Compression lasts for this share of the RTT: 5 %.
+/// A compressed acknowledgement is delayed by RTT / 20 (5 %).
 const COMPRESSION_DIVISOR: u64 = 20;
 /// Largest GRO packet.
 const GRO_MAX: u64 = 65_535;
@@ -26,13 +26,13 @@ const GRO_MAX: u64 = 65_535;
 #[repr(C)]
 pub(super) struct AckTiming {
     ack_delay: Nanos,
-    /// Acknowledgement number that `uncompressed` belongs to.
+    /// Acknowledgement number for which `uncompressed` counts.
     uncompressed_at: u64,
     /// In-order payload since the last acknowledgement. Every packet accesses the state from here on.
     pub(super) unacked: u64,
     /// Payload after which an acknowledgement is due.
     ack_bytes: u64,
-    /// [`Nanos::MAX`] before the first data.
+    /// Arrival time of the last in-order data; [`Nanos::MAX`] before the first.
     last_data_at: Nanos,
     /// Round-trip time of the handshake, measured from the SYN-ACK; [`Nanos::MAX`] while unknown.
     pub(super) rtt: Nanos,
@@ -45,7 +45,7 @@ pub(super) struct AckTiming {
     quick: u32,
     quick_acks: u32,
     quick_growth: bool,
-    /// Data arrived since the last acknowledgement.
+    /// Whether data has arrived since the last acknowledgement.
     scheduled: bool,
     compression: bool,
     compressed: u8,
@@ -56,7 +56,7 @@ impl AckTiming {
     pub(super) fn new(config: &TcpConfig) -> Self {
         let full = u64::from(config.ack_every.max(1) - 1) * u64::from(config.segment);
         Self {
-            // Linux acknowledges more than one segment: less than two full ones suffice.
+            // Linux acknowledges data of more than one segment immediately, even if it is less than two full segments.
             ack_bytes: full + 1,
             ack_delay: config.ack_delay,
             quick_acks: config.quick_acks,
@@ -83,8 +83,8 @@ impl AckTiming {
         self.unacked > 0
     }
 
-    /// In-order data of `bytes` arrived, with no hole behind it; `opened`: it let the window grow. Returns whether to
-    /// acknowledge now.
+    /// Handles `bytes` of in-order data when no out-of-order data is stored. `opened`: the data let the window grow.
+    /// Returns whether to acknowledge now.
     #[inline]
     pub(super) fn on_in_order(&mut self, now: Nanos, bytes: u64, opened: bool) -> bool {
         self.unacked += bytes;
@@ -105,7 +105,7 @@ impl AckTiming {
         self.is_due(now)
     }
 
-    /// Whether the data received so far is acknowledged now; otherwise starts the delay.
+    /// Whether the data received so far must be acknowledged now; otherwise starts the delay.
     #[inline]
     fn is_due(&mut self, now: Nanos) -> bool {
         if self.unacked >= self.ack_bytes || self.quick > 0 {
@@ -127,8 +127,8 @@ impl AckTiming {
         self.last_data_at = now;
     }
 
-    /// New data arrived. Linux `tcp_grow_window`: if it let the window grow, it is acknowledged at once, out-of-order
-    /// data too.
+    /// Handles new data. As in Linux `tcp_grow_window`, data that let the window grow is acknowledged immediately, even
+    /// if it is out of order.
     #[inline]
     pub(super) fn on_window(&mut self, opened: bool) {
         if opened && self.quick_growth {
@@ -136,17 +136,17 @@ impl AckTiming {
         }
     }
 
-    /// Data arrived again: the sender has timed out or misjudged a delay (Linux `tcp_data_queue`).
+    /// Handles duplicate data: the sender has timed out, or taken a delayed packet for lost (Linux `tcp_data_queue`).
     pub(super) fn on_duplicate(&mut self) {
         self.quick = self.quick.max(self.quick_acks);
     }
 
-    /// A first mark arrived since the sender's last reduction (Linux `__tcp_ecn_check_ce`).
+    /// Handles the first CE mark since the sender's last reduction (Linux `__tcp_ecn_check_ce`).
     pub(super) fn on_congestion(&mut self) {
         self.quick = self.quick.max(self.quick_acks.min(AFTER_MARK));
     }
 
-    /// Whether news of congestion is acknowledged at once, as by Linux.
+    /// Whether changes of the CE state are acknowledged immediately, as in Linux.
     pub(super) fn hurries(&self) -> bool {
         self.quick_acks > 0
     }
@@ -156,13 +156,14 @@ impl AckTiming {
         self.compressed_at != Nanos::MAX
     }
 
-    /// The receiver's own retransmission timeout, from the handshake (Linux: srtt + max(2 srtt, minimum)).
+    /// The receiver's retransmission timeout, computed from the RTT of the handshake (Linux: srtt + max(2 srtt,
+    /// minimum)).
     fn rto(&self) -> Nanos {
         if self.rtt == Nanos::MAX { Nanos::from_secs(1) } else { self.rtt + (self.rtt * 2).max(self.least_rto) }
     }
 
-    /// Data arrived beside holes: `bytes` are in order now, up to `next`. `urgent`: it must be acknowledged at once.
-    /// Returns whether to acknowledge now.
+    /// Handles data when out-of-order data is stored: `bytes` have become in-order, up to `next`. `urgent`: the data
+    /// must be acknowledged immediately. Returns whether to acknowledge now.
     pub(super) fn on_other(&mut self, now: Nanos, bytes: u64, next: u64, urgent: bool, holes: bool) -> bool {
         self.unacked += bytes;
         self.scheduled = true;
@@ -203,7 +204,7 @@ impl AckTiming {
         (due, delayed)
     }
 
-    /// An acknowledgement of all data leaves.
+    /// Resets the state when an acknowledgement of all data is sent.
     #[inline]
     pub(super) fn on_ack_sent(&mut self) {
         // Linux `tcp_dec_quickack_mode`: acknowledgements of out-of-order data count too.
@@ -242,7 +243,7 @@ mod tests {
         acked
     }
 
-    /// The first 16 packets are acknowledged one by one, then every second.
+    /// The first 16 packets are acknowledged one by one, then every second packet.
     #[test]
     fn quick_acks_cover_the_first_16_packets() {
         let mut timing = timing(TcpConfig::default());
@@ -250,7 +251,7 @@ mod tests {
         assert_eq!(acked, (1..=16).chain([18, 20]).collect::<Vec<_>>());
     }
 
-    /// After an idle time longer than the RTO quick acknowledgements begin again.
+    /// Quick acknowledgements begin again after an idle time longer than the RTO.
     #[test]
     fn quick_acks_begin_again_after_idle() {
         let mut timing = timing(TcpConfig::default());
@@ -261,14 +262,15 @@ mod tests {
         assert_eq!(acknowledged(&mut timing, MS * 700, 18), (1..=16).chain([18]).collect::<Vec<_>>());
     }
 
-    /// That RTO comes from the handshake: its RTT plus twice as much, 200 ms at least.
+    /// The RTO that an idle time must exceed is the RTT of the handshake plus twice this RTT, or plus 200 ms if that is
+    /// more.
     #[test]
     fn quick_acks_after_idle_depend_on_handshake_rtt() {
         for (rtt, rto) in [(20, 20 + 200), (200, 200 + 400)] {
             for (silence, quick) in [(rto, false), (rto + 1, true)] {
                 let mut timing = timing(TcpConfig::default());
                 timing.rtt = MS * rtt;
-                // The last one comes at 20 ms and is acknowledged, as the second of a pair.
+                // The last of these packets arrives at 20 ms and is acknowledged as the second of a pair.
                 acknowledged(&mut timing, Nanos::ZERO, 20);
                 let first = acknowledged(&mut timing, MS * (20 + silence - 1), 1);
                 assert_eq!(!first.is_empty(), quick, "{silence} ms of silence, RTT {rtt} ms");
@@ -276,8 +278,8 @@ mod tests {
         }
     }
 
-    /// A duplicate starts quick acknowledgements again. Those of out-of-order data use them up, and are not compressed
-    /// meanwhile.
+    /// A duplicate starts quick acknowledgements again. Acknowledgements of out-of-order data count as quick
+    /// acknowledgements, and are not compressed until these are used up.
     #[test]
     fn quick_acks_follow_a_duplicate_and_count_out_of_order_data() {
         let mut timing = timing(TcpConfig::default());
@@ -291,11 +293,11 @@ mod tests {
             }
             !due
         });
-        // 16 quick ones, then three that are never compressed.
+        // 16 quick acknowledgements, then three that are never compressed.
         assert_eq!(held, Some(16 + 3));
     }
 
-    /// While the window grows every packet is acknowledged.
+    /// While the window grows, every packet is acknowledged.
     #[test]
     fn quick_acks_last_while_the_window_grows() {
         let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
@@ -317,7 +319,7 @@ mod tests {
         assert_eq!(acknowledged(&mut timing, Nanos::ZERO, 6), [2, 4, 6]);
     }
 
-    /// More than one segment is acknowledged at once, even if less than two.
+    /// Data of more than one segment is acknowledged immediately, even if it is less than two segments.
     #[test]
     fn more_than_one_segment_is_acknowledged_at_once() {
         let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
@@ -325,7 +327,8 @@ mod tests {
         assert!(timing.on_in_order(MS, 1, false));
     }
 
-    /// The first three acknowledgements behind a hole leave at once, later ones after 5 % of the RTT, at most 1 ms.
+    /// The first three acknowledgements of data after a hole are sent immediately, later ones after 5 % of the RTT, at
+    /// most 1 ms.
     #[test]
     fn sack_compression_begins_with_the_fourth() {
         let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });
@@ -344,7 +347,7 @@ mod tests {
         assert_eq!(timing.deadline(), MS * 4 + MS / 2);
     }
 
-    /// GRO hands over what arrives within its time as one packet with one acknowledgement.
+    /// GRO hands over all packets that arrive within its interval as one packet, which causes one acknowledgement.
     #[test]
     fn gro_gives_one_acknowledgement_per_hand_over() {
         let gro = Nanos::from_micros(500);

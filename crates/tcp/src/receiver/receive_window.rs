@@ -1,46 +1,47 @@
-//! The window that a receiver offers: fixed, or tuned as by Linux.
+//! The window that a receiver offers: fixed, or tuned as in Linux.
 //!
-//! Two rules of Linux 6.18: an arriving packet opens the window by two segments, up to what the buffer allows
-//! (`tcp_grow_window`), and the buffer follows the amount read within a round trip (`tcp_rcv_space_adjust`, dynamic
-//! right-sizing). Buffers count as the payload that they have room for.
+//! There are two rules in Linux 6.18. An arriving packet opens the window by two segments, up to the limit of the
+//! buffer (`tcp_grow_window`). The buffer follows the amount that the application reads within a round trip
+//! (`tcp_rcv_space_adjust`, dynamic right-sizing). Here, the size of a buffer is the payload that fits into it.
 
 use narrows_cc::Nanos;
 use narrows_packet::{Packet, timestamp};
 
 use crate::TcpConfig;
 
-/// Payload that fits into the first buffer: of 131 072 bytes (`tcp_rmem`), 5/8 for packets of 1448 bytes, which take
-/// 2304 (`scaling_ratio`).
+/// Payload that fits into the first buffer: 5/8 of 131 072 bytes (`tcp_rmem`), because a packet with 1448 bytes of
+/// payload takes 2304 bytes of memory (`scaling_ratio`).
 const FIRST_BUFFER: u64 = 81_920;
-/// The first window is half of that buffer, in whole segments (`tcp_select_initial_window`).
+/// The first window is half of the 131 072 bytes, in whole segments (`tcp_select_initial_window`).
 const FIRST_WINDOW: u64 = 65_536;
 /// Segments that count as read in the first round trip (`TCP_INIT_CWND`).
 const FIRST_READ: u64 = 10;
 /// Segments by which an arriving packet opens the window.
 const OPENING: u64 = 2;
-/// Least payload of a packet that opens the window.
+/// Minimum payload of a packet that opens the window.
 const LEAST_PAYLOAD: u64 = 128;
-/// Part of a fixed buffer that the first packets show to be usable: Linux takes half for payload until it sees 5/8.
+/// A quarter of a fixed buffer becomes usable with the first packets: Linux assumes that half of the memory is usable
+/// for payload until packets show that 5/8 are.
 const FIXED_OPENING_DIVISOR: u64 = 4;
-/// Round trips below this let the buffer grow in proportion to them (`tcp_rcvbuf_low_rtt`).
+/// RTT below which the growth of the buffer is proportional to the RTT (`tcp_rcvbuf_low_rtt`).
 const LOW_RTT_US: u64 = 1_000;
 
-/// Window of a receiver whose application reads at once.
-// A packet accesses all of it, so it takes a cache line at most: times are in µs and numbers modulo 2³², as in Linux.
+/// Window of a receiver whose application reads data immediately.
+// Every packet accesses all fields, so they fit in one cache line: times are in µs and numbers modulo 2³², as in Linux.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Window {
-    /// Start of the measurement of the application's reads.
+    /// Start time of the measurement of the application's reads; `from` is the sequence number at that time.
     since: u32,
     from: u32,
     /// Eight times the smoothed round-trip time; zero before the first sample.
     rtt8: u32,
-    /// Start of the last sample: the timestamp echo, or without timestamps the time.
+    /// Timestamp echo of the last RTT sample; without timestamps, start time of the current sample.
     sampled: u32,
-    /// Without timestamps: the number whose arrival ends a sample.
+    /// Without timestamps: the sequence number whose arrival ends a sample.
     until: u32,
-    /// Upper limit of the window as yet (`rcv_ssthresh`).
+    /// Current upper limit of the window (`rcv_ssthresh`).
     open: u32,
-    /// Payload that the buffer has room for (`window_clamp`).
+    /// Payload that fits into the buffer (`window_clamp`).
     buffer: u32,
     largest: u32,
     /// Largest number of bytes read in a round trip.
@@ -85,14 +86,15 @@ impl Window {
         Self { limits: false, ..self }
     }
 
-    /// The window while `stored` bytes wait out of order.
+    /// The window to offer while `stored` bytes of out-of-order data are in the buffer.
     #[inline]
     pub(super) fn offer(&self, stored: u64) -> u64 {
         let room = u64::from(self.buffer).saturating_sub(stored);
         if self.limits { room.min(u64::from(self.open)) } else { room }
     }
 
-    /// New data of `bytes` arrived while `stored` bytes wait out of order. Returns whether the window opened.
+    /// Handles `bytes` of new data while `stored` bytes of out-of-order data are in the buffer. Returns whether the
+    /// window opened.
     #[inline]
     pub(super) fn on_data(&mut self, bytes: u64, stored: u64) -> bool {
         let room = u64::from(self.buffer).saturating_sub(stored).saturating_sub(u64::from(self.open));
@@ -104,7 +106,7 @@ impl Window {
         true
     }
 
-    /// Samples the round-trip time from `packet`, which carries data; `next` is expected next
+    /// Samples the round-trip time from `packet`, which carries data; `next` is the next expected sequence number
     /// (`tcp_rcv_rtt_measure_ts`, `tcp_rcv_rtt_measure`).
     #[inline]
     pub(super) fn sample(&mut self, now: Nanos, packet: &Packet, next: u64) {
@@ -130,14 +132,14 @@ impl Window {
         }
     }
 
-    /// Takes a sample if it is the first or the least, otherwise `other`.
+    /// Sets the RTT to `sample` if it is the first or the lowest so far, otherwise to `other` (in eighths).
     fn take(&mut self, sample: u32, other: u64) {
         let eightfold = u64::from(sample) << 3;
         let first_or_least = self.rtt8 == 0 || eightfold < u64::from(self.rtt8);
         self.rtt8 = if first_or_least { eightfold } else { other }.min(u64::from(u32::MAX)) as u32;
     }
 
-    /// The application has read up to `next`; out-of-order data ends at `end`.
+    /// Handles the application's read up to `next`; out-of-order data ends at `end`.
     #[inline]
     pub(super) fn on_read(&mut self, now: Nanos, next: u64, end: Option<u64>) {
         let (now, rtt) = (timestamp(now), self.rtt8 >> 3);
@@ -151,11 +153,12 @@ impl Window {
         (self.from, self.since) = (next as u32, now);
     }
 
-    /// Fits the buffer to `read` bytes per round trip (`tcp_rcvbuf_grow`).
+    /// Grows the buffer for `read` bytes per round trip (`tcp_rcvbuf_grow`).
     fn resize(&mut self, read: u32, rtt_us: u64, waiting: u64) {
         let before = u64::from(self.read).max(1);
         self.read = read;
-        // Measurements are a round trip late, so the window allows two; in slow start the rate doubles meanwhile.
+        // A measurement is a round trip old, so the window covers two round trips. It grows further with the measured
+        // growth, because the rate doubles meanwhile in slow start.
         let window = 2 * u64::from(read);
         let growth = if rtt_us < LOW_RTT_US {
             window * rtt_us / LOW_RTT_US
@@ -186,7 +189,8 @@ mod tests {
         Window::new(&TcpConfig { receive_window: Bytes::new(largest), ..TcpConfig::default() })
     }
 
-    /// Feeds `segments` at `now` with one echo, sent a round trip of `rtt` before; returns how many opened the window.
+    /// Feeds `segments` segments at `now`, all with the echo of a timestamp from `rtt` earlier; returns how many of
+    /// them opened the window.
     fn feed(window: &mut Window, now: Nanos, rtt: Nanos, next: &mut u64, segments: u64) -> u64 {
         let mut packet = full();
         *packet.tcp_mut().ts_ecr = timestamp(now - rtt);
@@ -200,7 +204,8 @@ mod tests {
         opened
     }
 
-    /// Linux's window in a SYN-ACK to a peer with timestamps is 65 160 bytes; 81 920 are reached after six packets.
+    /// Linux's window in a SYN-ACK to a peer with timestamps is 65 160 bytes; it reaches 81 920 bytes after six
+    /// packets.
     #[test]
     fn first_window_is_linux_s() {
         let mut window = tuned(64 << 20);
@@ -210,7 +215,7 @@ mod tests {
         assert_eq!(window.offer(0), FIRST_BUFFER);
     }
 
-    /// A rate of ten segments per round trip needs no larger buffer than the first.
+    /// The buffer does not grow at a rate of ten segments per round trip.
     #[test]
     fn slow_flows_keep_the_first_buffer() {
         let (mut window, mut next) = (tuned(64 << 20), 1);
@@ -220,8 +225,8 @@ mod tests {
         assert_eq!(window.offer(0), FIRST_BUFFER);
     }
 
-    /// In slow start the buffer stays ahead of a window that doubles; at a steady rate it stays at least twice the
-    /// amount read per round trip, and packets no longer open the window.
+    /// In slow start the offered window stays larger than the sender's doubling window. At a steady rate it stays at
+    /// least twice the amount read per round trip, and packets no longer open it.
     #[test]
     fn buffer_stays_ahead_of_slow_start() {
         let (mut window, mut next) = (tuned(64 << 20), 1);
@@ -239,8 +244,8 @@ mod tests {
         assert_eq!(feed(&mut window, MS * 800, MS * 40, &mut next, last), 0);
     }
 
-    /// By Linux's rule, reads of twice as much as before give a buffer of 6 times the amount at 40 ms, and of 2.5 times
-    /// at 0.5 ms.
+    /// By Linux's rule, if twice as much is read as before, the buffer becomes 6 times the amount read at an RTT of 40
+    /// ms, and 2.5 times at 0.5 ms.
     #[test]
     fn buffer_follows_tcp_rcvbuf_grow() {
         for (rtt, factor) in [(MS * 40, 6.0), (MS / 2, 2.5)] {
@@ -256,7 +261,8 @@ mod tests {
         assert_eq!(window.buffer, 1 << 20, "the largest buffer");
     }
 
-    /// The round-trip time is the least or a moving average of an eighth, one sample per echo.
+    /// A lower sample replaces the round-trip time; a higher sample enters a moving average with weight 1/8. There is
+    /// one sample per echo.
     #[test]
     fn rtt_is_smoothed_upwards() {
         let (mut window, mut next) = (tuned(64 << 20), 1);
@@ -268,7 +274,7 @@ mod tests {
         assert_eq!(window.rtt8, 8 * 20_000);
     }
 
-    /// Without timestamps the round trip is the time that a whole window takes to arrive.
+    /// Without timestamps the RTT is the time that a whole window takes to arrive.
     #[test]
     fn rtt_without_timestamps_is_that_of_a_window() {
         let mut window = Window::new(&TcpConfig { timestamps: false, ..TcpConfig::default() });
@@ -280,7 +286,8 @@ mod tests {
         assert_eq!(window.rtt8, 8 * 40_000);
     }
 
-    /// A fixed buffer is offered whole from the start, less what waits; a quarter of it opens packet by packet.
+    /// A fixed buffer is offered completely from the start, less stored out-of-order data. In the last quarter of the
+    /// buffer, packets count as opening the window.
     #[test]
     fn fixed_buffers_are_offered_whole() {
         let config = TcpConfig {

@@ -1,4 +1,4 @@
-//! The cwnd in force: the scheme's or that of proportional rate reduction, plus inflation without SACK.
+//! The cwnd in force: that of the scheme or of proportional rate reduction, plus inflation if SACK is off.
 
 use narrows_cc::{AnyScheme, Bytes, Driver, Prr, PrrBound};
 
@@ -12,7 +12,7 @@ pub(super) struct Window {
     pub(super) cwnd: u64,
     /// Without SACK: inflation by packets that have left the network (RFC 6582), in bytes.
     pub(super) inflation: i64,
-    /// Proportional rate reduction controls the cwnd.
+    /// Whether proportional rate reduction controls the cwnd.
     pub(super) reducing: bool,
     pub(super) driver: Driver,
 }
@@ -35,7 +35,7 @@ impl Window {
         }
     }
 
-    /// Whether the cwnd has room for `len` more bytes. One packet may always be in flight.
+    /// Whether the cwnd allows `len` more bytes in flight. One packet may always be in flight.
     #[inline]
     pub(super) fn has_room(&self, inflight: Bytes, len: u64) -> bool {
         let inflight = inflight.as_u64();
@@ -50,8 +50,8 @@ impl Window {
         }
     }
 
-    /// Enters recovery with `flight_size` outstanding: the cwnd approaches the scheme's over a round trip, or
-    /// adopts it at once.
+    /// Enters recovery with `flight_size` outstanding. If `reducing`, the cwnd approaches the scheme's cwnd over a
+    /// round trip; otherwise it is set to the scheme's cwnd immediately.
     pub(super) fn enter_recovery(&mut self, reducing: bool, flight_size: Bytes, bound: PrrBound) {
         self.reducing = reducing;
         self.inflation = 0;

@@ -7,7 +7,7 @@ use narrows_packet::{Ecn, Flags, Packet};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnState {
     pub(super) negotiated: bool,
-    /// The next new data carries CWR.
+    /// Whether the next packet with new data carries CWR.
     cwr: bool,
 }
 
@@ -29,7 +29,7 @@ impl EcnState {
         self.cwr = self.negotiated;
     }
 
-    /// Sets ECT(1) or ECT(0), and a pending CWR, on new data.
+    /// Sets ECT(1) or ECT(0), and a pending CWR, on a packet with new data.
     #[inline]
     pub(super) fn label(&mut self, packet: &mut Packet, ect1: bool) {
         if !self.negotiated {

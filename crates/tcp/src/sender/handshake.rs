@@ -1,4 +1,4 @@
-//! The handshake, and the timestamp to echo.
+//! State of the handshake, and the timestamp to echo.
 
 use narrows_cc::Nanos;
 use narrows_packet::Packet;
@@ -26,8 +26,8 @@ impl Handshake {
         self.syns == 1
     }
 
-    /// Round-trip time of the handshake. The answer to a repeated SYN is ambiguous (Karn) unless `by_timestamp` and
-    /// it echoes one (Linux `tcp_ack_update_rtt`).
+    /// Round-trip time of the handshake. The answer to a retransmitted SYN is ambiguous (Karn) unless `by_timestamp` is
+    /// set and the answer echoes a timestamp (Linux `tcp_ack_update_rtt`).
     pub(super) fn rtt(&self, now: Nanos, syn_ack: &Packet, by_timestamp: bool) -> Option<Nanos> {
         if self.syns == 1 {
             return Some(now - self.syn_sent_at);

@@ -1,22 +1,22 @@
-//! State of a sender in the terms of Linux `TCP_INFO`.
+//! State of a sender, with the definitions of Linux `TCP_INFO`.
 
 use narrows_cc::{Bytes, Nanos, Phase, RecoveryStyle, Value};
 
 use super::Sender;
 use super::scoreboard::{Place, Record};
 
-/// Congestion state, as Linux counts it (`enum tcp_ca_state`).
+/// Congestion state, as in Linux (`enum tcp_ca_state`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CaState {
     /// Nothing unusual.
     Open,
-    /// Duplicate acknowledgements or SACKs, not yet taken for a loss.
+    /// Duplicate acknowledgements or SACKs have arrived, but no loss was detected.
     Disorder,
-    /// Reducing after a congestion mark.
+    /// The window is being reduced after a congestion mark.
     Cwr,
     /// Fast recovery.
     Recovery,
-    /// Repairing after a retransmission timeout.
+    /// Losses are repaired after a retransmission timeout.
     Loss,
 }
 
@@ -38,20 +38,21 @@ pub struct TcpInfo {
     pub unacked: u32,
     /// `tcpi_sacked`: packets SACKed; without SACK, duplicate acknowledgements.
     pub sacked: u32,
-    /// `tcpi_lost`: packets declared lost and not acknowledged since, be they retransmitted or not.
+    /// `tcpi_lost`: packets declared lost and not acknowledged since, whether retransmitted or not.
     pub lost: u32,
     /// `tcpi_retrans`: retransmissions in flight.
     pub retrans: u32,
     /// `tcpi_total_retrans`: data packets retransmitted since the start.
     pub total_retrans: u64,
-    /// `tcpi_reordering`: greatest observed distance of reordering, in segments.
+    /// `tcpi_reordering`: maximum observed distance of reordering, in segments.
     pub reordering: u32,
-    /// `tcpi_reord_seen`: acknowledgements that showed reordering; selective and cumulative ones count separately.
+    /// `tcpi_reord_seen`: acknowledgements that showed reordering; SACKs and cumulative acknowledgements count
+    /// separately.
     pub reordering_seen: u32,
     /// `tcpi_retransmits`: consecutive expiries of the retransmission timer.
     pub timeouts: u32,
-    /// `tcpi_backoff`: doublings of the retransmission timeout. A retransmission that the host's own queue drops does
-    /// not double it.
+    /// `tcpi_backoff`: doublings of the retransmission timeout. The timeout is not doubled for a retransmission that
+    /// the host's queue drops.
     pub backoff: u32,
     /// `tcpi_probes`: probes without an answer, for the peer's window or the host's queue.
     pub probes: u32,
@@ -70,7 +71,7 @@ pub struct TcpInfo {
 impl Sender {
     /// The slow-start threshold; see [`TcpInfo::ssthresh`].
     pub fn ssthresh(&self) -> Option<Bytes> {
-        // The scheme's own threshold, if it shows one: slow start may have ended without a reduction.
+        // Prefer the threshold that the scheme reports: slow start may have ended without a reduction.
         let shaped = self.scheme().info().recovery == RecoveryStyle::Prr;
         let mut ssthresh = if shaped { self.window.driver.ssthresh() } else { Bytes::MAX };
         self.scheme().telemetry(&mut |name, value| {
@@ -86,14 +87,14 @@ impl Sender {
         (self.rtt.mean_deviation(), self.rtt.least())
     }
 
-    /// First sequence numbers of the packets declared lost and not yet retransmitted, lowest first. It visits every
-    /// outstanding packet.
+    /// First sequence numbers of the packets declared lost and not yet retransmitted, lowest first. This iterates over
+    /// all outstanding packets.
     pub fn lost(&self) -> impl Iterator<Item = u64> + '_ {
         let lost = |&id: &u32| self.board.get(id).place == Place::Lost;
         self.board.ids().filter(lost).map(|id| self.board.get(id).seq)
     }
 
-    /// A snapshot. For tests and tools: it visits every outstanding packet.
+    /// A snapshot, for tests and tools. Slow, because it iterates over all outstanding packets.
     pub fn info(&self) -> TcpInfo {
         let mss = self.mss();
         let recovery = &self.recovery;

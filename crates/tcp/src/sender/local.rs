@@ -1,8 +1,8 @@
-//! Local congestion: the queue of the sending host drops all that leaves (Linux `net_xmit_eval`, `tcp_enter_cwr`).
+//! Local congestion: the queue of the sending host drops all packets (Linux `net_xmit_eval`, `tcp_enter_cwr`).
 //!
-//! A host learns at once that its own queue dropped a packet, so a failed transmission is no transmission: data stays
-//! unsent, a lost packet stays lost. Linux reduces the window as for a congestion mark, retries with every
-//! acknowledgement and write, and probes for room in the queue by a timer if nothing is outstanding.
+//! A host knows immediately that its queue dropped a packet, so a failed transmission does not count as a transmission:
+//! data stays unsent, and a lost packet stays lost. Linux reduces the window as for a congestion mark and retries with
+//! every acknowledgement and write. If nothing is outstanding, a timer probes whether the queue accepts packets again.
 //!
 //! Deliberate difference from Linux: a SYN is lost as in the network, without a retry after 500 ms.
 
@@ -16,8 +16,8 @@ use super::{Pending, Sender, State};
 const RESOURCE_PROBE_INTERVAL: Nanos = Nanos::from_millis(500);
 
 impl Sender {
-    /// Sets whether the queue of this host drops every packet from now on. While it does, [`Sender::poll_transmit`]
-    /// returns nothing: each packet that it would return is a failed transmission.
+    /// Sets whether the queue of this host drops every packet from now on. While it drops packets,
+    /// [`Sender::poll_transmit`] returns nothing: each packet that it would return is a failed transmission.
     pub fn set_local_congestion(&mut self, congested: bool) {
         self.pending.take(Pending::CONGESTED);
         if congested && self.state != State::Closed {
@@ -25,9 +25,9 @@ impl Sender {
         }
     }
 
-    /// Reports that this host dropped a packet of the connection that was not polled here, such as an
-    /// acknowledgement of the receiver. Like every failed transmission it reduces the window, once per window of
-    /// data (Linux `tcp_enter_cwr`), and no reduction is undone afterwards.
+    /// Reports that this host dropped a packet of the connection that was not polled from this sender, such as an
+    /// acknowledgement of the receiver. Like every failed transmission, the drop reduces the window, once per window of
+    /// data (Linux `tcp_enter_cwr`), and no reduction can be undone afterwards.
     pub fn on_local_drop(&mut self, now: Nanos) {
         if self.state != State::Established {
             return;
@@ -40,14 +40,14 @@ impl Sender {
         self.recovery.undo = Undo::default();
     }
 
-    /// Probes without an answer (`tcpi_probes`), for room in the peer's window or in the queue of this host; `None`
-    /// if the sender does not probe.
+    /// Number of unanswered probes (`tcpi_probes`), of the peer's window or of the queue of this host; `None` if the
+    /// sender does not probe.
     pub fn probes(&self) -> Option<u32> {
         let waits = self.timers.loss_timer == LossTimer::Resource && self.timers.loss_timer_at != Nanos::MAX;
         (self.timers.persist || waits).then_some(u32::from(self.timers.probes))
     }
 
-    /// Attempts to send while the local queue drops every packet.
+    /// Attempts to send while the queue of this host drops every packet.
     #[cold]
     pub(super) fn attempt(&mut self, now: Nanos) {
         if self.pending.take(Pending::SYN) {
@@ -63,7 +63,7 @@ impl Sender {
         let acknowledgement = self.pending.take(Pending::ACK);
         let repair = self.pending.take(Pending::RETRANSMISSION) && self.board.has_lost();
         if repair && self.recovery.phase == Phase::Loss {
-            // Linux `tcp_retransmit_timer`: no back-off for a repetition that did not leave.
+            // Linux `tcp_retransmit_timer`: no back-off for a retransmission that did not leave the host.
             self.rtt.revoke_back_off();
             self.timers.rto_at = now + RESOURCE_PROBE_INTERVAL;
         }
@@ -108,8 +108,8 @@ impl Sender {
         self.has_room(u64::from(self.board.get(id).len)) && self.is_due(now)
     }
 
-    /// Linux `tcp_send_probe0`: the data itself is the probe, and the interval of probes that did not leave is
-    /// constant.
+    /// Handles the timer that probes the queue of this host. As in Linux `tcp_send_probe0`, the data itself is the
+    /// probe, and probes that do not leave the host are sent at a constant interval.
     pub(super) fn on_resource_timer(&mut self, now: Nanos) {
         if self.pending.has(Pending::CONGESTED) && self.board.is_empty() {
             self.timers.probes = self.timers.probes.saturating_add(1);

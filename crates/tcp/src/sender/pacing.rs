@@ -15,9 +15,9 @@ pub(super) struct Pacing {
 /// Unit of pacing.
 #[derive(Clone, Copy, Debug)]
 enum Spacing {
-    /// Every packet, with credit for a burst after idle time.
+    /// Every packet is paced, with credit for a burst after idle time.
     Packets(Pacer),
-    /// Bursts of the size of a TSO packet.
+    /// Bursts of the size of a TSO packet are paced.
     Bursts(BurstPacer),
 }
 
@@ -42,7 +42,7 @@ impl Pacing {
         if self.blocked { self.next() } else { Nanos::MAX }
     }
 
-    /// Clears the wait until the next packet is polled.
+    /// Clears the deadline until the next packet is polled.
     #[inline]
     pub(super) fn clear(&mut self) {
         self.blocked = false;
@@ -65,8 +65,8 @@ impl Pacing {
         }
     }
 
-    /// Whether a packet may leave now; otherwise sets the deadline. `waits` counts a waiting packet once,
-    /// however often it is polled.
+    /// Whether a packet may leave now; otherwise sets the deadline. `waits` counts each waiting packet once, even if it
+    /// is polled several times.
     #[inline]
     pub(super) fn is_due(&mut self, now: Nanos, waits: &mut u64) -> bool {
         let next = self.next();
@@ -81,8 +81,9 @@ impl Pacing {
         false
     }
 
-    /// Accounts for a departing packet of `bytes`, unpaced without a `rate`. `burst` bytes may leave back to back; it
-    /// is evaluated only at the beginning of a burst. `catches_up`: see [`BurstPacer::begin`].
+    /// Accounts for a departing packet of `bytes`, which is unpaced if `rate` is `None`. `burst` returns the number of
+    /// bytes that may leave back to back; it is called only at the beginning of a burst. `catches_up`: see
+    /// [`BurstPacer::begin`].
     #[inline]
     pub(super) fn on_sent(
         &mut self,

@@ -1,4 +1,4 @@
-//! Connection between a sender and its rate agent.
+//! Interface between a sender and its rate agent.
 
 use narrows_cc::{Advice, Nanos};
 use narrows_packet::{Flags, Packet};
@@ -17,7 +17,7 @@ impl Sender {
         }
     }
 
-    /// Attaches an agent of an explicit-rate protocol, before the connection starts.
+    /// Attaches an agent of an explicit-rate protocol. Must be called before the connection starts.
     pub fn attach(&mut self, agent: Box<dyn RateAgent>) {
         self.agent = Some(agent);
     }
@@ -41,7 +41,7 @@ impl Sender {
         }
     }
 
-    /// Writes the agent's option into an outgoing packet; a SYN opens the connection.
+    /// Writes the agent's option into an outgoing packet.
     #[inline]
     pub(super) fn write_option(&self, now: Nanos, packet: &mut Packet) {
         if let Some(agent) = &self.agent {
@@ -59,7 +59,7 @@ impl Sender {
         reply
     }
 
-    /// Follows the advice of an acknowledgement after it was applied.
+    /// Passes the advice in an acknowledgement to the scheme, after the sender has applied the acknowledgement.
     #[inline]
     pub(super) fn follow_reply(&mut self, now: Nanos, reply: RateReply) {
         if let Some(advice) = reply.advice {
@@ -102,7 +102,7 @@ impl Sender {
         self.agent.as_ref().is_some_and(|agent| agent.blocks_data())
     }
 
-    /// Whether data is blocked by the agent.
+    /// Whether there is data to send that the agent blocks.
     #[inline]
     pub(super) fn waits_for_rate(&self) -> bool {
         self.agent_blocks_data() && (self.stream.has_unsent() || self.board.has_lost())

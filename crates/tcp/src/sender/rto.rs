@@ -6,7 +6,7 @@ use narrows_cc::Nanos;
 
 use crate::{TcpConfig, TimerRules};
 
-/// RFC 6298 section 5.7: initial timeout after a repeated SYN.
+/// RFC 6298 section 5.7: initial timeout after a retransmitted SYN.
 const AFTER_LOST_SYN: Nanos = Nanos::from_secs(3);
 
 /// Smoothed round-trip time, its variation and the timeout.
@@ -19,10 +19,10 @@ pub(crate) struct RttEstimator {
     /// Number of back-offs in force.
     pub(crate) backoff: u32,
     config: Arc<TcpConfig>,
-    /// Linux: four times the mean deviation, and its maximum in this round trip.
+    /// Linux: four times the mean deviation; `deviation_max` is the maximum of this value in the current round trip.
     deviation: Nanos,
     deviation_max: Nanos,
-    /// Linux: sequence number that ends this round trip.
+    /// Linux: sequence number whose acknowledgement ends the current round trip.
     round_end: u64,
 }
 
@@ -41,14 +41,14 @@ impl RttEstimator {
         }
     }
 
-    /// Records a sample of the minimum.
+    /// Updates the minimum RTT with a sample.
     #[inline]
     pub(crate) fn note_least(&mut self, rtt: Nanos) {
         self.min_rtt = self.min_rtt.min(rtt);
     }
 
-    /// A sample, with data up to `una` acknowledged and up to `nxt` sent. It also resets the back-off (RFC
-    /// 6298 section 5.7 and Karn's algorithm).
+    /// Updates the estimate and the timeout with a sample, when data up to `una` is acknowledged and data up to `nxt`
+    /// is sent. Also resets the back-off (RFC 6298 section 5.7 and Karn's algorithm).
     #[inline]
     pub(crate) fn on_sample(&mut self, rtt: Nanos, una: u64, nxt: u64) {
         self.note_least(rtt);
@@ -60,7 +60,7 @@ impl RttEstimator {
         self.backoff = 0;
     }
 
-    /// RFC 6298 sections 2.2 to 2.5; the maximum acknowledgement delay replaces the clock granularity.
+    /// Applies RFC 6298 sections 2.2 to 2.5; the maximum acknowledgement delay replaces the clock granularity.
     #[inline]
     fn filter_rfc(&mut self, rtt: Nanos) {
         if self.srtt.is_zero() {
@@ -74,8 +74,9 @@ impl RttEstimator {
         self.rto = (self.srtt + (self.variation * 4).max(self.config.ack_delay)).max(self.config.min_rto);
     }
 
-    /// Linux `tcp_rtt_estimator`: RTO = srtt + V, where V (`rttvar_us`, four times the variation) is never
-    /// below the minimum RTO, rises at once with the deviation and falls by a quarter per round trip.
+    /// Applies Linux `tcp_rtt_estimator`: RTO = srtt + V, where V (`rttvar_us`, four times the variation) is never
+    /// below the minimum RTO. V rises immediately with the deviation; once per round trip it falls by a quarter of its
+    /// distance to the deviation's maximum.
     #[inline]
     fn filter_linux(&mut self, rtt: Nanos, una: u64, nxt: u64) {
         if self.srtt.is_zero() {
@@ -87,7 +88,7 @@ impl RttEstimator {
         } else {
             let (above, error) = (rtt > self.srtt, rtt.max(self.srtt) - rtt.min(self.srtt));
             self.srtt = (self.srtt * 7 + rtt) / 8;
-            // A fall of the RTT raises the deviation an eighth as much as a rise of the same size.
+            // A decrease of the RTT raises the deviation by an eighth of what an increase of the same size would.
             if above || error <= self.deviation / 4 {
                 self.deviation = self.deviation - self.deviation / 4 + error;
             } else {
@@ -117,17 +118,17 @@ impl RttEstimator {
         Nanos::from_nanos(self.rto.as_nanos().saturating_mul(1 << self.backoff.min(32))).min(self.config.max_rto)
     }
 
-    /// RFC 6298 section 5.5.
+    /// Doubles the timeout (RFC 6298 section 5.5).
     pub(crate) fn back_off(&mut self) {
         self.backoff += 1;
     }
 
-    /// Reverts the last back-off: the retransmission did not leave the host.
+    /// Reverts the last back-off, if the retransmission did not leave the host.
     pub(crate) fn revoke_back_off(&mut self) {
         self.backoff = self.backoff.saturating_sub(1);
     }
 
-    /// Sets the timeout after a repeated SYN, which gives no round-trip time sample.
+    /// Sets the timeout after a retransmitted SYN, which gives no round-trip time sample.
     pub(crate) fn on_lost_syn(&mut self) {
         self.backoff = 0;
         self.rto = self.rto.max(AFTER_LOST_SYN).min(self.config.max_rto);
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!(rtt.min_rtt, Nanos::from_millis(100));
     }
 
-    /// The timeout keeps its bounds.
+    /// The timeout stays within its bounds.
     #[test]
     fn rto_keeps_its_bounds() {
         let mut rtt = RttEstimator::new(&Arc::new(TcpConfig::rfc()));
@@ -196,7 +197,7 @@ mod tests {
             rtt.back_off();
         }
         assert_eq!(rtt.rto(), Nanos::from_secs(120));
-        // The maximum bounds samples too: 100 + 4 x 50 and 100 + 2 x 100 seconds.
+        // The maximum also applies to a timeout without back-off: samples give 100 + 4 x 50 and 100 + 2 x 100 seconds.
         for config in [TcpConfig::rfc(), TcpConfig::default()] {
             let mut rtt = RttEstimator::new(&Arc::new(config));
             rtt.on_sample(Nanos::from_secs(100), 1, 1);
@@ -214,21 +215,21 @@ mod tests {
         assert_eq!((rtt.srtt, rtt.rto()), (Nanos::from_millis(40), Nanos::from_millis(240)));
     }
 
-    /// The variation rises at once with the deviation and falls by a quarter per round trip.
+    /// The variation rises immediately with the deviation and falls by a quarter of the difference per round trip.
     #[test]
     fn rto_linux_variation_rises_at_once_and_falls_slowly() {
         let mut rtt = RttEstimator::new(&Arc::default());
         rtt.on_sample(Nanos::from_millis(400), 1, 10);
-        // Deviation 2 x 400 ms.
+        // The deviation is 2 x 400 ms.
         assert_eq!(rtt.rto(), Nanos::from_millis(400 + 800));
         rtt.on_sample(Nanos::from_millis(400), 5, 20);
         assert_eq!(rtt.rto(), Nanos::from_millis(400 + 800), "within the round trip nothing falls");
         rtt.on_sample(Nanos::from_millis(400), 11, 30);
-        // The maximum of the first round trip was 800 ms: it falls after the second.
+        // The maximum of the first round trip was 800 ms: the variation falls only after the second round trip.
         assert_eq!(rtt.rto(), Nanos::from_millis(400 + 800));
         rtt.on_sample(Nanos::from_millis(400), 31, 60);
-        // Deviation 800 (3/4)^3 = 337.5 ms; the maximum of that round trip was the minimum RTO, 200 ms, then
-        // 337.5 ms: 800 - (800 - 337.5) / 4.
+        // The deviation is 800 (3/4)^3 = 337.5 ms. The maximum of the second round trip starts at the minimum RTO,
+        // 200 ms, and becomes 337.5 ms: the variation is 800 - (800 - 337.5) / 4.
         assert_eq!(rtt.rto(), Nanos::from_nanos(400_000_000 + 800_000_000 - 462_500_000 / 4));
     }
 }

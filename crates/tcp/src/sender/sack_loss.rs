@@ -6,14 +6,14 @@ use super::Sender;
 use super::rack::DUP_THRESH;
 use super::scoreboard::Place;
 
-/// State of RFC 6675. Its pipe is the scoreboard's inflight.
+/// State of RFC 6675. The variable `pipe` of the RFC is the scoreboard's inflight.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct SackLoss {
-    /// IsLost has judged all data below this.
+    /// IsLost has been evaluated for all data below this number.
     judged: u64,
-    /// Rule 3 of NextSeg has passed all data below this.
+    /// Rule 3 of NextSeg has considered all data below this number.
     doubtful_from: u64,
-    /// RescueRxt.
+    /// RescueRxt of RFC 6675.
     pub(super) rescue: u64,
 }
 
@@ -25,7 +25,7 @@ impl SackLoss {
 }
 
 impl Sender {
-    /// IsLost: three separate ranges, or more than two segments, are SACKed above the packet.
+    /// IsLost: declares packets lost above which three separate ranges or more than two segments are SACKed.
     pub(super) fn detect_by_count(&mut self, now: Nanos) -> Bytes {
         let most = self.mss().as_u64() * u64::from(DUP_THRESH - 1);
         let (mut ranges, mut bytes) = (0, 0);
@@ -50,7 +50,7 @@ impl Sender {
             if record.seq >= below {
                 break;
             }
-            // Counting never declares a retransmission lost: only the timer repairs it.
+            // Counting never declares a retransmission lost: a lost retransmission is repaired only after a timeout.
             if record.place == Place::Flight && record.retransmissions == 0 {
                 lost += self.declare_lost(now, id);
             }
@@ -59,7 +59,8 @@ impl Sender {
         lost
     }
 
-    /// NextSeg, rules 3 and 4: selection with neither lost packets nor new data to send. The flag marks rule 4.
+    /// NextSeg, rules 3 and 4: selects a packet to retransmit if there are neither lost packets nor new data to send.
+    /// The flag is true if rule 4 selected the packet.
     pub(super) fn next_doubtful(&mut self) -> Option<(u32, bool)> {
         if self.config.rack || !self.config.sack || self.recovery.phase != Phase::Recovery || self.recovery.marked {
             return None;
@@ -81,7 +82,7 @@ impl Sender {
         if self.stream.una <= self.recovery.sack_loss.rescue {
             return None;
         }
-        // The highest packet not SACKed lies directly below the highest block if that block reaches SND.NXT.
+        // If the highest SACK block reaches SND.NXT, the highest packet that is not SACKed is directly below the block.
         let unsacked = match self.board.sacked().descending().next() {
             Some((start, end)) if end == self.stream.nxt => self.board.at(start)?.wrapping_sub(1),
             _ => last,

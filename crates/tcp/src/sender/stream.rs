@@ -3,10 +3,10 @@
 use narrows_cc::{Bytes, Nanos, SendPosition};
 use narrows_traffic::App;
 
-/// Data in one buffer of Linux's write queue (`sk_gso_max_size`: 64 KiB less the space for headers).
+/// Maximum data in one buffer of Linux's write queue (`sk_gso_max_size`: 64 KiB less the space for headers).
 const BUFFER_BYTES: u64 = 65_536 - 321;
 
-/// Sequence numbers count bytes. The SYN has 0, and data begins at 1.
+/// State of the byte stream. Sequence numbers count bytes. The SYN has number 0, and data begins at 1.
 // The application comes last, with its rarely used fields at the end: see `Sender`.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -17,13 +17,13 @@ pub(super) struct ByteStream {
     pub(super) nxt: u64,
     /// End of the data written by the application.
     pub(super) app_end: u64,
-    /// Further data of a multipath connection, not yet assigned to a subflow.
+    /// Bytes of further data of a multipath connection that are not yet assigned to a subflow.
     pub(super) waiting: u64,
     /// Right edge of the receive window.
     pub(super) right_edge: u64,
-    /// The largest window ever offered.
+    /// Largest window that the peer has offered.
     pub(super) largest_window: u64,
-    /// Sequence number behind the buffer that the next segment leaves from.
+    /// End of the write-queue buffer that contains the next segment to send.
     head_end: u64,
     pub(super) fin_sent: bool,
     pub(super) app: App,
@@ -56,7 +56,7 @@ impl ByteStream {
         mss * (self.largest_window / mss / 2).max(1)
     }
 
-    /// The next buffer of Linux's write queue (`tcp_xmit_size_goal`).
+    /// Moves to the next buffer of Linux's write queue (`tcp_xmit_size_goal`).
     #[cold]
     fn next_buffer(&mut self, mss: u64) {
         self.head_end += (mss * (BUFFER_BYTES / mss).max(1)).min(self.half_window(mss));
@@ -71,8 +71,7 @@ impl ByteStream {
         }
     }
 
-    /// Whether `room` bytes hold the rest of the buffer that the next segment leaves from, and further data waits
-    /// behind it.
+    /// Whether the rest of the current write-queue buffer fits into `room` bytes, and further data follows this buffer.
     pub(super) fn head_fits(&self, room: u64) -> bool {
         self.head_end < self.app_end && self.head_end - self.nxt <= room
     }
@@ -108,32 +107,32 @@ impl ByteStream {
         self.una >= self.app_end && self.app.size().is_some_and(|size| self.una > size.as_u64())
     }
 
-    /// Whether the application has data never sent.
+    /// Whether the application has data that was never sent.
     #[inline]
     pub(super) fn has_unsent(&self) -> bool {
         self.nxt < self.app_end
     }
 
-    /// Payload of the next new packet, at most `segment` bytes; zero without data.
+    /// Payload bytes of the next packet with new data, at most `segment`; zero without data.
     #[inline]
     pub(super) fn next_len(&self, segment: u16) -> u64 {
         self.app_end.saturating_sub(self.nxt).min(u64::from(segment))
     }
 
-    /// Whether the receive window has room for `len` more bytes.
+    /// Whether the receive window allows `len` more bytes.
     #[inline]
     pub(super) fn admits(&self, len: u64) -> bool {
         self.nxt + len <= self.right_edge
     }
 
-    /// Room in the receive window, if worth a packet while nothing is outstanding: at least half the largest
-    /// window ever offered (RFC 9293 section 3.8.6.2.1).
+    /// Space in the receive window, if it is worth a packet while nothing is outstanding: at least half of the largest
+    /// window that the peer has offered (RFC 9293 section 3.8.6.2.1).
     pub(super) fn worthwhile_room(&self) -> Option<u64> {
         let room = self.right_edge.saturating_sub(self.nxt);
         (room > 0 && room >= self.largest_window / 2).then_some(room)
     }
 
-    /// Applies acknowledgement number and window; returns whether the right edge moved.
+    /// Applies an acknowledgement number and a window; returns whether the right edge moved.
     #[inline]
     pub(super) fn offer(&mut self, ack: u64, window: u64) -> bool {
         let edge = ack + window;

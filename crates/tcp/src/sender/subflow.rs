@@ -1,4 +1,5 @@
-//! Interface of a subflow to its connection: room, one piece of data at a time, and the view for coupled schemes.
+//! Interface of a subflow to its connection: whether the subflow can send, assignment of data piece by piece, and the
+//! view for coupled schemes.
 
 use narrows_cc::{Bytes, Nanos, PathView, Paths, record};
 
@@ -14,7 +15,7 @@ pub(super) fn data_header(config: &TcpConfig, app: &App) -> u16 {
 }
 
 impl Sender {
-    /// Connects now; for subflows without a start time of their own.
+    /// Connects now. Used for subflows whose start time is unknown beforehand.
     pub fn open(&mut self, now: Nanos) {
         if self.state == State::Waiting {
             self.state = State::SynSent;
@@ -23,8 +24,8 @@ impl Sender {
         }
     }
 
-    /// Whether a piece of `len` bytes could leave at once. If only the pacer blocks it, the deadline becomes
-    /// its departure time.
+    /// Whether a piece of `len` bytes could leave immediately. If only the pacer blocks the piece, the deadline becomes
+    /// the departure time.
     pub fn has_room_for(&mut self, now: Nanos, len: u64) -> bool {
         let ready = self.state == State::Established
             && !self.stream.has_unsent()
@@ -49,7 +50,7 @@ impl Sender {
         first
     }
 
-    /// Sets the connection's unassigned data to `waiting` bytes; `written`: the application has just written.
+    /// Sets the connection's unassigned data to `waiting` bytes; `written`: whether the application has just written.
     pub fn set_waiting(&mut self, now: Nanos, waiting: u64, written: bool) {
         self.stream.waiting = waiting;
         if written {
@@ -57,7 +58,7 @@ impl Sender {
         }
     }
 
-    /// Finishes the subflow after all data of the connection has arrived: it repairs outstanding data if
+    /// Finishes the subflow after all data of the connection has arrived. The subflow retransmits outstanding data if
     /// necessary, then closes.
     pub fn finish(&mut self, now: Nanos, completed: bool) {
         self.stream.waiting = 0;
@@ -80,7 +81,7 @@ impl Sender {
         self.stream.una
     }
 
-    /// Last send time of the packet at this sequence number, while it is outstanding.
+    /// Last send time of the packet with this sequence number, while the packet is outstanding.
     pub(crate) fn sent_at(&self, seq: u64) -> Option<Nanos> {
         self.board.at(seq).map(|id| self.board.get(id).snapshot.sent_at)
     }
@@ -100,8 +101,8 @@ impl Sender {
         self.window.driver.delivered()
     }
 
-    /// Path view for coupled schemes, without the fields that the connection fills. `cwnd` is the scheme's
-    /// own window, to which it returns after recovery, not that of proportional rate reduction.
+    /// Path view for coupled schemes, without the fields that the connection fills. `cwnd` is the scheme's cwnd, which
+    /// applies again after recovery, not the cwnd of proportional rate reduction.
     pub(crate) fn view(&self) -> PathView {
         record!(PathView {
             cwnd: self.window.driver.control().cwnd,

@@ -4,19 +4,19 @@ use narrows_cc::{Bytes, Nanos, Phase, Rate};
 
 use super::Sender;
 
-/// Data of 2^-10 s at the pacing rate (Linux `sk_pacing_shift`).
+/// A burst contains the data of 2^-10 s at the pacing rate (Linux `sk_pacing_shift`).
 const SHIFT: u64 = 1 << 10;
-/// Least segments of a burst (Linux `tcp_min_tso_segs`).
+/// Minimum number of segments in a burst (Linux `tcp_min_tso_segs`).
 const LEAST_SEGMENTS: u64 = 2;
 /// At short RTTs bursts are larger by 64 KiB / 2^(min RTT / 512 us) (Linux `tcp_tso_rtt_log`).
 const RTT_STEP_MICROS: u64 = 512;
 const LARGEST_TSO: u64 = 65_536;
-/// Share of the window that is always worth a burst (Linux `tcp_tso_win_divisor`).
+/// Data is not deferred if at least a third of the window is free (Linux `tcp_tso_win_divisor`).
 const WINDOW_DIVISOR: u64 = 3;
 /// Linux defers only within 1 ms of the last departure, and for an acknowledgement expected within 1 ms.
 const DEFERRAL: Nanos = Nanos::from_millis(1);
-/// The first data packet that Linux paces: `tcp_update_skb_after_send` compares `data_segs_out` with 10, including the
-/// departing packet.
+/// Number of the first data packet that Linux paces: `tcp_update_skb_after_send` compares `data_segs_out`, which
+/// includes the departing packet, with 10.
 const FIRST_PACED: u64 = 10;
 
 impl Sender {
@@ -30,7 +30,7 @@ impl Sender {
         (mss * segments).min(self.config.max_burst.max(mss))
     }
 
-    /// The next burst: at most half of cwnd (Linux `tcp_cwnd_test`).
+    /// Bytes of the next burst: at most half of cwnd (Linux `tcp_cwnd_test`).
     fn burst(&self) -> Bytes {
         let control = self.window.driver.control();
         if !self.config.tso {
@@ -42,13 +42,13 @@ impl Sender {
         }
         let half = mss * (self.window.cwnd / mss.as_u64() / 2).max(1);
         let mut most = control.burst.max(mss).min(half);
-        // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered. That is more than
-        // half of the window less a segment, which usually suffices.
+        // Linux `tcp_bound_to_half_wnd`: at most half of the largest window that the peer offered, in whole segments.
+        // The exact bound is computed only if half of the window, less a segment, is below the burst.
         let window = self.stream.largest_window;
         if window / 2 < (most + mss).as_u64() {
             most = most.min(Bytes::new(self.stream.half_window(mss.as_u64())));
         }
-        // The rate would allow more: no burst of TSO is smaller.
+        // No TSO burst is smaller, so the rate need not be considered.
         if most <= (mss * LEAST_SEGMENTS).min(self.config.max_burst) {
             return most;
         }
@@ -68,18 +68,18 @@ impl Sender {
     #[inline]
     pub(super) fn pace(&mut self, now: Nanos, bytes: Bytes) {
         let rate = self.window.driver.control().pacing_rate;
-        // A scheme that states its burst paces from the first packet, and exactly.
+        // If the scheme states a burst size, pacing is exact and begins with the first packet.
         let own = self.window.driver.control().burst < Bytes::MAX;
         let initial = self.config.tso && !own && self.stats.data_packets_sent < FIRST_PACED;
         let rate = rate.filter(|_| !initial);
-        // Without pacing the size of a burst only matters if cwnd has room for another packet.
+        // Without pacing the size of a burst only matters if the cwnd allows another packet.
         let ends = rate.is_none() && !self.has_room(u64::from(self.config.segment));
         let mut pacing = self.pacing;
         pacing.on_sent(now, bytes, rate, !own, || if ends { bytes } else { self.burst() });
         self.pacing = pacing;
     }
 
-    /// Whether new data waits for a larger burst although cwnd has room for a segment (Linux `tcp_tso_should_defer`).
+    /// Whether new data waits for a larger burst although the cwnd allows a segment (Linux `tcp_tso_should_defer`).
     /// An acknowledgement ends the wait.
     #[inline]
     pub(super) fn defers(&self, now: Nanos) -> bool {
@@ -90,13 +90,13 @@ impl Sender {
         let cwnd = self.window.cwnd;
         let room = (self.stream.right_edge - self.stream.nxt).min(cwnd.saturating_sub(inflight));
         let unsent = self.stream.app_end - self.stream.nxt;
-        // Linux takes the share of the peer's window if that is smaller.
+        // Linux computes the third from the peer's window if that window is smaller.
         let window = cwnd.min(self.stream.right_edge - self.stream.una);
         if unsent <= room || room >= window / WINDOW_DIVISOR {
             return false;
         }
-        // Linux sends a whole buffer at once if it gets no more data. `tcp_grow_skb` first fills the rest of the last
-        // buffer from the next one, up to the burst.
+        // Linux does not defer a buffer that fits completely and gets no more data: `tcp_grow_skb` has filled it from
+        // the next buffer, up to the size of a burst.
         if self.stream.head_fits(room) {
             return false;
         }

@@ -1,4 +1,5 @@
-//! Two endpoints with rate negotiation, and a simulated path between them. The tests of crate `routers` use it too.
+//! Two endpoints with rate negotiation, and a simulated path between them. The tests of crate `routers` use this module
+//! too.
 #![allow(dead_code, missing_docs)] // each test uses a part of it
 
 use std::collections::BTreeMap;
@@ -36,7 +37,7 @@ pub struct Pipe {
     pub steps: u64,
     /// Data packets sent beyond the congestion window.
     pub beyond_window: u64,
-    /// Greatest sequence number that the receiver's window has allowed, as known to the sender.
+    /// Highest sequence number that the receiver's window has allowed, as known to the sender.
     pub right_edge: u64,
 }
 
@@ -73,8 +74,8 @@ pub fn delay(by: Nanos) -> Fate {
     Box::new(move |_, _| vec![by])
 }
 
-/// A pipe that drops the data packets whose first transmissions have these numbers, counted from 1, and
-/// delays the rest.
+/// A path that drops the first transmissions of the data packets with these numbers, counted from 1, and delays all
+/// other packets.
 pub fn dropping(by: Nanos, segment: u64, lost: &'static [u64]) -> Fate {
     Box::new(move |packet, _| {
         let fresh = packet.payload > 0 && !packet.flags.has(Flags::RETRANSMISSION);
@@ -173,7 +174,7 @@ impl Pipe {
         self.transmit();
     }
 
-    /// At `at` the application writes `bytes` ([`AppConfig::Written`]).
+    /// Runs until `at`, when the application writes `bytes` ([`AppConfig::Written`]).
     pub fn write(&mut self, at: Nanos, bytes: u64) {
         self.run_until(at);
         self.now = at;

@@ -1,4 +1,4 @@
-//! A scheme defined outside the crate of schemes: NewReno once more, written against the public contract alone.
+//! A scheme defined outside the crate of schemes: a copy of NewReno that uses only the public contract.
 #![allow(dead_code, missing_docs)] // each test uses a part of it
 
 use narrows_cc::schemes::Entry;
