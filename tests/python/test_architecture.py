@@ -70,6 +70,12 @@ def test_architecture_has_at_most_2000_words():
     assert len(TEXT.split()) <= 2000
 
 
+def test_first_pages_are_short():
+    """README and the overview of results are read in one sitting."""
+    assert len((ROOT / "README.md").read_text().split()) <= 900
+    assert len((ROOT / "docs/results.md").read_text().splitlines()) <= 250
+
+
 def test_dependencies_are_named_with_a_reason():
     """The table of dependencies names every crate and package that the manifests name."""
     table = TEXT.partition("\n## Dependencies and why\n")[2]

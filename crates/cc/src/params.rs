@@ -166,7 +166,7 @@ impl Params {
     pub fn number(&self, name: &str) -> f64 {
         match self.specs.iter().position(|p| p.name == name) {
             Some(i) => self.values[i],
-            None => panic!("the scheme declares no parameter of this name"),
+            None => panic!("the scheme declares no parameter `{name}`"),
         }
     }
 

@@ -22,9 +22,9 @@ pub(crate) struct WindowPacing {
 }
 
 impl WindowPacing {
-    /// Reads the parameter [`PACED`].
+    /// Reads the parameter [`PACED`]; off if the scheme does not declare it.
     pub fn new(setup: &Setup) -> Self {
-        Self { on: setup.params.flag(PACED.name), srtt: None }
+        Self { on: setup.params.number_or_default(PACED.name, &[PACED]) != 0.0, srtt: None }
     }
 
     /// Whether pacing is enabled.
