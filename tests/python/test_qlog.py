@@ -1,5 +1,6 @@
 """qlog in and out: the option, files of this and other stacks as figures, and hostile files."""
 
+import gzip
 import json
 import os
 
@@ -81,6 +82,61 @@ def test_metrics_of_every_stack_become_series(tmp_path, write):
         if write is not mvfst or series != "pacing_rate_mbit_s":
             [(time, value)], [(at, expected_value)] = points(loaded, series), expected
             assert (time, value) == pytest.approx((at, expected_value)), series
+
+
+@pytest.mark.parametrize("write", [new_style, old_sequence, deltas, old_object, picoquic, mvfst])
+def test_compressed_files_and_byte_order_marks_are_read(tmp_path, write):
+    """A file may be compressed, and may begin with a byte order mark."""
+    text = write(tmp_path / "a.qlog").read_bytes()
+    plain = points(qlog.load(tmp_path / "a.qlog"), "cwnd_bytes")
+    for name, data in {"b.qlog.gz": gzip.compress(text), "c.sqlog": b"\xef\xbb\xbf" + text}.items():
+        (tmp_path / name).write_bytes(data)
+        assert qlog.accepts(tmp_path / name)
+        assert points(qlog.load(tmp_path / name), "cwnd_bytes") == plain
+    (tmp_path / "d.qlog.gz").write_bytes(gzip.compress(text)[:-20])
+    with pytest.raises(UsageError, match=r"d\.qlog\.gz: this is no whole gzip file"):
+        qlog.load(tmp_path / "d.qlog.gz")
+
+
+@pytest.mark.parametrize("write", [new_style, old_sequence, deltas])
+def test_last_record_needs_no_newline(tmp_path, write):
+    """The last record counts if it is whole, and the separator may be all that divides records."""
+    text = write(tmp_path / "a.qlog").read_bytes()
+    expected = points(qlog.load(tmp_path / "a.qlog"), "cwnd_bytes")
+    (tmp_path / "b.qlog").write_bytes(text.rstrip())
+    assert points(qlog.load(tmp_path / "b.qlog"), "cwnd_bytes") == expected
+    if text.startswith(b"\x1e"):
+        (tmp_path / "c.qlog").write_bytes(text.replace(b"\n", b""))
+        assert points(qlog.load(tmp_path / "c.qlog"), "cwnd_bytes") == expected
+
+
+def test_empty_entries_are_left_out(tmp_path):
+    """Stacks end the list of events with an empty entry."""
+    rows = [event(0, "quic:a"), {}, event(1000, "recovery:metrics_updated", **METRICS), {}]
+    loaded = qlog.load(contained(tmp_path / "a.qlog", {"events": rows}))
+    assert points(loaded, "cwnd_bytes") == EXPECTED["cwnd_bytes"]
+
+
+def test_late_events_are_sorted(tmp_path):
+    """Times count from the least one, and the run lasts until the greatest, wherever these stand."""
+    update = "quic:recovery_metrics_updated"
+    late, first = event(9000, update, congestion_window=3), event(5000, update, congestion_window=1)
+    loaded = qlog.load(sequence(tmp_path / "a.qlog", SEQUENCE, late, first, event(6000, update, congestion_window=2)))
+    assert points(loaded, "cwnd_bytes") == [(0.0, 1.0), (1.0, 2.0), (4.0, 3.0)]
+    assert loaded.runs["duration_s"].item() == 4.0
+
+
+def test_rtt_in_seconds_is_named(tmp_path):
+    """Round-trip times far below the delay of the first acknowledgement are named; plausible ones are not."""
+    for rtt, hints in [(0.04, 1), (40.0, 0)]:
+        rows = [
+            event(0, "quic:packet_sent", **sent(0)),
+            event(40, "quic:packet_received", **ack([0, 0])),
+            event(40, "quic:recovery_metrics_updated", latest_rtt=rtt),
+        ]
+        loaded = qlog.load(sequence(tmp_path / f"{hints}.qlog", SEQUENCE, *rows))
+        assert len(loaded.hints) == hints
+        assert all("look like seconds" in hint for hint in loaded.hints)
 
 
 def test_losses_and_states_of_mvfst_are_read(tmp_path):

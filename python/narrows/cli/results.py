@@ -140,7 +140,10 @@ def _source(places: Sequence[Path]) -> tuple[Results, Path]:
 
     logs = [place for place in places if not place.is_dir() and (qlog.accepts(place) or place.is_file())]
     if logs and len(logs) == len(places):
-        return qlog.load(places), places[0]
+        logged = qlog.load(places)
+        for hint in logged.hints:
+            print_status(f"narrows: warning: {hint}")
+        return logged, places[0]
     if len(places) > 1:
         other = next((place for place in places if place not in logs), places[0])
         raise UsageError(f"{other} is no qlog file; accepted: one folder of results, or one or several qlog files")

@@ -7,7 +7,9 @@ at a time, the text of a file with one object, and the values drawn.
 
 from __future__ import annotations
 
+import gzip
 import os
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,12 +18,13 @@ from narrows.errors import UsageError
 from narrows.qlog.events import Connection, Reader
 from narrows.qlog.reading import accepts, traces
 from narrows.qlog.samples import Logged
+from narrows.qlog.walk import ACCEPTED
 
 __all__ = ["Logged", "accepts", "load"]
 
 
 def load(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Logged:
-    """Load qlog files: one run, whose flows are the connections of all files. Times begin at each file's first event.
+    """Load qlog files: one run, whose flows are the connections of all files. Times begin at each trace's first event.
 
     Args:
         paths: One file, or several.
@@ -34,8 +37,11 @@ def load(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Lo
     files: list[tuple[Path, list[Connection]]] = []
     for path in map(Path, named):
         reader = Reader(path)
-        for trace in traces(path):
-            reader.read(trace)
+        try:
+            for trace in traces(path):
+                reader.read(trace)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise UsageError(f"{path}: this is no whole gzip file ({error}); {ACCEPTED}") from None
         connections = reader.connections()
         if not connections:
             raise UsageError(

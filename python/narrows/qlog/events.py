@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
 from narrows.arguments import shown
 from narrows.qlog.reading import Trace
 from narrows.qlog.walk import refuse
@@ -129,6 +131,25 @@ class Connection:
         """Whether there is nothing to draw."""
         return not (self.series or self.states or self.sent[0] or self.received[0] or self.losses[0])
 
+    @property
+    def has_rtt_in_seconds(self) -> bool:
+        """Whether round-trip times look like seconds: the first acknowledgement took a hundred times the greatest."""
+        samples = self.series.get("rtt_sample_ms", self.series.get("rtt_ms"))
+        if samples is None or not (self.sent[0] and self.acked[0]):
+            return False
+        return 0 < 100 * max(samples[1]) < self.acked[0][0] - self.sent[0][0]
+
+    def align(self, start: float) -> None:
+        """Sort events by time, and count times from `start`, in milliseconds."""
+        for times, values in (*self.series.values(), self.acked, self.sent, self.received, self.losses):
+            if times:
+                shifted = np.array(times) - start
+                order = np.argsort(shifted, kind="stable")
+                times[:] = array("d", shifted[order])
+                values[:] = array("d", np.array(values)[order])
+        visits = sorted(((time - start, name) for time, name in self.states), key=lambda visit: visit[0])
+        self.states = [visit for place, visit in enumerate(visits) if not place or visits[place - 1][1] != visit[1]]
+
 
 class Reader:
     """Reads the traces of a file.
@@ -180,15 +201,17 @@ class Reader:
         columns = [str(name).lower() for name in columns] if isinstance(columns, list) else []
         vantage = str(_object(trace.head.get("vantage_point")).get("type", ""))
         style = str(common.get("time_format", "")).lower()
-        clock, first = 0.0, None
+        clock, least, greatest = 0.0, math.inf, -math.inf
         for line, event in trace.events:
             self._line = line
+            if event in ([], {}):  # stacks end their lists so
+                continue
             event = self._named(event, columns)
             name, data = str(event["name"]).lower(), event.get("data")
             time, by_delta = self._time(event, style)
             clock = self._bounded("time", clock + time if by_delta else time)
-            first = clock if first is None else first
-            passed = self._bounded("time", clock - first)
+            least, greatest = min(least, clock), max(greatest, clock)
+            self._bounded("time", greatest - least)
             if name == "simulation:scenario":
                 self._describe(data)
             kind = self._events.get(name.rpartition(":")[2])
@@ -197,7 +220,10 @@ class Reader:
             if not isinstance(data, dict):
                 self._refuse("`data` of an event is no object")
             group = self._group(event.get("group_id", common.get("group_id", "")))
-            kind(self._connection(number, group, vantage, trace.title), passed, data)
+            kind(self._connection(number, group, vantage, trace.title), clock, data)
+        for (trace_number, _), connection in self._found.items():
+            if trace_number == number:
+                connection.align(least)
 
     def _connection(self, trace: int, group: str, vantage: str, title: str) -> Connection:
         key = (trace, group)
@@ -314,7 +340,7 @@ class Reader:
 
     def _enter(self, connection: Connection, time: float, state: str) -> None:
         state = plain(state)
-        if not connection.states or connection.states[-1][1] != state:
+        if not connection.states or connection.states[-1][1] != state or time < connection.states[-1][0]:
             self._count()
             connection.states.append((time, state))
 

@@ -10,6 +10,8 @@ Old events are lists whose columns the trace names in `event_fields`.
 
 from __future__ import annotations
 
+import codecs
+import gzip
 import json
 import os
 import re
@@ -17,7 +19,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn
+from typing import Any, BinaryIO, NoReturn, cast
 
 from narrows.arguments import shown
 from narrows.errors import UsageError
@@ -25,7 +27,7 @@ from narrows.files import regular
 from narrows.qlog import walk as walking
 from narrows.qlog.walk import ACCEPTED, SHORTER, Walk, refuse
 
-ENDINGS = (".qlog", ".sqlog")
+ENDINGS = (".qlog", ".sqlog", ".qlog.gz", ".sqlog.gz")
 MOST_BYTES = 64 << 20
 """The largest file with one object, which memory holds as text."""
 MOST_TRACES = 1_000
@@ -57,7 +59,7 @@ class Trace:
 
 def accepts(path: Path) -> bool:
     """Return whether the name of a file is that of a qlog."""
-    return path.suffix.lower() in ENDINGS
+    return path.name.lower().endswith(ENDINGS)
 
 
 def traces(path: Path) -> Iterator[Trace]:
@@ -77,21 +79,29 @@ def traces(path: Path) -> Iterator[Trace]:
     except IsADirectoryError:
         raise UsageError(f"{path}: this is a folder; {ACCEPTED}") from None
     except OSError as error:
+        if isinstance(error, gzip.BadGzipFile):
+            raise
         raise UsageError(f"{path}: {error.strerror}; {ACCEPTED}") from None
 
 
 def _opened(path: Path) -> BinaryIO:
-    """Open a regular file of any size."""
+    """Open a regular file of any size, compressed or not."""
     try:
-        return regular(path, sys.maxsize)
+        file = regular(path, sys.maxsize)
     except ValueError as error:
         raise UsageError(f"{path} {error}") from None
+    return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.suffix.lower() == ".gz" else file
 
 
 def _is_sequence(file: BinaryIO) -> bool:
-    """Return whether a file begins with a separator, or with the header of a sequence in a line of its own."""
+    """Return whether a file begins with a separator, or with the header of a sequence in a line of its own.
+
+    Leaves the file behind a byte order mark.
+    """
+    begin = len(codecs.BOM_UTF8) if file.read(len(codecs.BOM_UTF8)) == codecs.BOM_UTF8 else 0
+    file.seek(begin)
     line = file.readline(walking.MOST_RECORD_BYTES)
-    file.seek(0)
+    file.seek(begin)
     if line.startswith(_SEPARATOR):
         return True
     try:
@@ -127,36 +137,42 @@ def _no_constant(name: str) -> NoReturn:
 def _records(path: Path, file: BinaryIO) -> Iterator[tuple[int, bytes]]:
     """Yield the texts of a sequence with their first lines: from separator to separator, or line by line.
 
-    A last text without a newline comes from a killed writer and is dropped.
+    A last text without a newline that is no JSON comes from a killed writer and is dropped.
     """
     separated = file.peek(1)[:1] == _SEPARATOR  # type: ignore[attr-defined]
     number, begin, pending = 0, 1, bytearray()
     while line := file.readline(walking.MOST_RECORD_BYTES + 1):
         number += 1
-        if separated and line.startswith(_SEPARATOR):
-            if pending.strip(_SEPARATOR + b" \t\r\n"):
+        first, *others = line.split(_SEPARATOR) if separated else [line]
+        pending.extend(first)
+        for text in others:
+            if pending.strip():
                 yield begin, bytes(pending)
-            begin = number
-            pending.clear()
-        if not pending:
-            begin = number
-        pending.extend(line)
+            begin, pending = number, bytearray(text)
         if len(pending) > walking.MOST_RECORD_BYTES:
             refuse(path, begin, f"a text has more than {walking.MOST_RECORD_BYTES >> 20} MiB", SHORTER)
         if not separated and line.endswith(b"\n"):
             if line.strip():
                 yield begin, bytes(pending)
-            pending.clear()
-    whole = pending.endswith(b"\n") or begin == 1  # a truncated header is an error
-    if whole and pending.strip(_SEPARATOR + b" \t\r\n"):
+            begin, pending = number + 1, bytearray()
+    whole = pending.endswith(b"\n") or begin == 1 or _is_json(pending)  # a truncated header is an error
+    if whole and pending.strip():
         yield begin, bytes(pending)
+
+
+def _is_json(text: bytes | bytearray) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _sequence(path: Path, file: BinaryIO) -> Trace:
     """Return the trace of a sequence."""
     records = _records(path, file)
     line, text = next(records, (1, b""))
-    head = decode(path, line, text.lstrip(_SEPARATOR))
+    head = decode(path, line, text)
     _check_head(path, line, head)
     trace = head.get("trace", {})
     if not isinstance(trace, dict):
@@ -164,7 +180,7 @@ def _sequence(path: Path, file: BinaryIO) -> Trace:
 
     def events() -> Iterator[tuple[int, Any]]:
         for line, text in _counted(path, records):
-            yield line, decode(path, line, text.lstrip(_SEPARATOR))
+            yield line, decode(path, line, text)
 
     return Trace(f"{path}:{line}", trace, _title(head, trace), events())
 
@@ -193,7 +209,8 @@ def _title(head: Mapping[str, Any], trace: Mapping[str, Any]) -> str:
 
 def _contained(path: Path, file: BinaryIO) -> Iterator[Trace]:
     """Yield the traces of an object. It stays text; events become objects one by one."""
-    data = file.read(min(os.fstat(file.fileno()).st_size, MOST_BYTES) + 1)  # a buffer of this size is made first
+    size = MOST_BYTES if isinstance(file, gzip.GzipFile) else min(os.fstat(file.fileno()).st_size, MOST_BYTES)
+    data = file.read(size + 1)  # a buffer of this size is made first
     if len(data) > MOST_BYTES:
         raise UsageError(f"{path} is larger than {MOST_BYTES >> 20} MiB; accepted: a smaller file, or JSON-SEQ")
     try:

@@ -35,6 +35,13 @@ class Logged(Results):
 
     def __init__(self, files: Sequence[tuple[Path, Sequence[Connection]]]) -> None:
         connections = [connection for _, own in files for connection in own]
+        self.hints = [
+            f"{path}: its round-trip times look like seconds, though qlog counts milliseconds (quinn writes seconds); "
+            "they are drawn a thousand times too small"
+            for path, own in files
+            if any(connection.has_rtt_in_seconds for connection in own)
+        ]
+        """What is implausible in the files."""
         duration = max(_end(connection) for connection in connections)
         flows, columns = [], list[Column]()
         for index, (connection, label) in enumerate(zip(connections, _labels(files), strict=True)):
