@@ -23,7 +23,7 @@ use narrows_tcp::{Receiver, Sender};
 
 use crate::script::{Options, Segment, TcpFlags};
 use crate::stack::Sent;
-pub(crate) use buffer::size_of_option;
+pub(crate) use buffer::{receive_space, size_of_option};
 use buffer::{SendBuffer, Stream};
 pub(crate) use input::reset_for;
 pub(crate) use marks::Stamp;
@@ -89,6 +89,8 @@ pub(crate) struct Connection {
     peer_closed_first: bool,
     /// Last timestamp value received from the peer.
     peer_timestamp: u32,
+    /// When an invalid segment was answered last.
+    challenged_at: Option<Nanos>,
     /// The next bare acknowledgement of the sender belongs to the handshake and is not put on the wire.
     hide_ack: bool,
     stamps: Stamps,
@@ -155,6 +157,7 @@ impl Connection {
             fin_at: None,
             peer_closed_first: false,
             peer_timestamp: 0,
+            challenged_at: None,
             hide_ack: false,
             stamps: Stamps::default(),
             chronograph: Chronograph::default(),
@@ -383,7 +386,7 @@ impl Connection {
                 seq,
                 len: 0,
                 ack: 0,
-                window: Some(SYN_WINDOW),
+                window: Some(self.setup.syn_window()),
                 ecn: Some(Ecn::NotEct),
                 options: Some(Options::default()),
             };

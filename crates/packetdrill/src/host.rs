@@ -28,6 +28,7 @@ struct SocketOptions {
     nonblocking: bool,
     /// Size of the send buffer, if the option was set.
     send_buffer: Option<u64>,
+    receive_space: Option<u64>,
 }
 
 /// A file descriptor.
@@ -103,6 +104,7 @@ impl Host {
             nodelay: options.nodelay,
             cork: options.cork,
             send_buffer: options.send_buffer,
+            receive_space: options.receive_space,
             ecn: self.settings.ecn == 1,
         })
     }
@@ -116,6 +118,10 @@ impl Host {
 impl Stack for Host {
     fn lateness(&self) -> Option<Nanos> {
         None
+    }
+
+    fn stamp_unit(&self) -> Nanos {
+        Nanos::from_micros(1)
     }
 
     fn lacks_call(&self, call: &Call) -> Option<String> {
@@ -164,6 +170,8 @@ impl Stack for Host {
             }
             (Some(connection), _) => connection.on_packet(now, segment),
             (None, _) if self.settings.drops => {}
+            // RFC 9293 section 3.10.7.2: a listener answers only acknowledgements with a reset.
+            (None, Some(_)) if !segment.flags.ack => {}
             (None, _) => self.sent.extend(reset_for(segment).map(|segment| Sent { at: now, segment })),
         }
         self.collect(now);

@@ -206,8 +206,9 @@ impl<S: Stack> Runner<'_, S> {
             *echo = match (self.stamps.get(echo), self.first_stamp) {
                 (Some(live), _) => *live,
                 (None, Some((script, live))) => {
-                    let tick = self.choices.tick.max(Nanos::from_millis(1)).as_nanos() / 1000;
-                    live.wrapping_add(echo.wrapping_sub(script).wrapping_mul(tick as u32))
+                    let tick = if self.choices.tick.is_zero() { Nanos::from_millis(1) } else { self.choices.tick };
+                    let passed = i64::from(echo.wrapping_sub(script) as i32) * tick.as_nanos() as i64;
+                    live.wrapping_add((passed / self.stack.stamp_unit().as_nanos() as i64) as u32)
                 }
                 (None, None) => *echo,
             };
@@ -346,15 +347,17 @@ impl<S: Stack> Runner<'_, S> {
         let (script, live) = (stamp(expected)?, stamp(&seen.segment)?);
         self.stamps.insert(script, live);
         let (first_script, first_live) = *self.first_stamp.get_or_insert((script, live));
-        let tick = self.choices.tick.as_nanos() / 1000;
-        if tick == 0 {
+        let (tick, unit) = (self.choices.tick, self.stack.stamp_unit());
+        if tick.is_zero() {
             return None;
         }
-        let passed = u64::from(live.wrapping_sub(first_live));
-        let wanted = u64::from(script.wrapping_sub(first_script)) * tick;
-        let tolerance = self.choices.around(seen.at).as_nanos() / 1000;
-        (passed.abs_diff(wanted) > tolerance)
-            .then(|| format!("timestamp: expected {wanted} us after the first; seen {passed} us"))
+        let passed = unit * u64::from(live.wrapping_sub(first_live));
+        let wanted = tick * u64::from(script.wrapping_sub(first_script));
+        // Both stamps are rounded to the unit.
+        let tolerance = self.choices.around(seen.at) + if unit > Nanos::from_micros(1) { unit } else { Nanos::ZERO };
+        let [wanted_us, passed_us] = [wanted, passed].map(|time| time.as_nanos() / 1000);
+        (passed.max(wanted) - passed.min(wanted) > tolerance)
+            .then(|| format!("timestamp: expected {wanted_us} us after the first; seen {passed_us} us"))
     }
 
     /// Ends the script: blocked calls return. Uncompared packets may remain only if they were caused by an arriving

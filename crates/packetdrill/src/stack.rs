@@ -40,6 +40,9 @@ pub trait Stack {
     /// Accepted lateness of packets if the clock of the stack is inexact; `None` if the clock is exact.
     fn lateness(&self) -> Option<Nanos>;
 
+    /// The unit of the stack's TCP timestamps.
+    fn stamp_unit(&self) -> Nanos;
+
     /// Reason why the stack cannot execute a system call, if any.
     fn lacks_call(&self, call: &Call) -> Option<String>;
 

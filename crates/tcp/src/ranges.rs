@@ -58,6 +58,12 @@ impl Ranges {
         self.ranges.get(i).copied().filter(|r| r.0 <= seq)
     }
 
+    /// The lowest part of `start..end` that is in the set.
+    pub fn overlap(&self, start: u64, end: u64) -> Option<(u64, u64)> {
+        let i = self.ranges.partition_point(|r| r.1 <= start);
+        self.ranges.get(i).filter(|r| r.0 < end).map(|r| (r.0.max(start), r.1.min(end)))
+    }
+
     /// Adds `start..end` and reports each part of it that was not in the set, lowest first.
     #[inline]
     pub fn insert(&mut self, start: u64, end: u64, mut new: impl FnMut(u64, u64)) {

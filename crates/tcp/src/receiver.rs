@@ -136,6 +136,26 @@ impl Receiver {
         &self.stats
     }
 
+    /// Next sequence number expected.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// End of the window that was advertised.
+    pub fn right_edge(&self) -> u64 {
+        self.right_edge
+    }
+
+    /// End of the data that waits behind holes, if any.
+    pub fn stored_end(&self) -> Option<u64> {
+        self.stored.end()
+    }
+
+    /// The timestamp that the next acknowledgement echoes (RFC 7323, TS.Recent).
+    pub fn peer_timestamp(&self) -> u32 {
+        self.ts_recent
+    }
+
     /// Bytes of memory held. Buffers grow and never shrink, so at the end of a run this is the peak.
     pub fn memory(&self) -> usize {
         size_of::<Self>() + self.stored.memory() + self.responder.as_ref().map_or(0, |own| own.memory())
@@ -280,6 +300,9 @@ impl Receiver {
         let before = self.delivered();
         // The FIN needs no buffer. Data beyond the window is discarded and not reported as received.
         let fits = end - u64::from(packet.flags.has(Flags::FIN)) <= self.right_edge;
+        // Data that arrived before: all of an old packet, or the lowest part of one that also brings new data (RFC 2883,
+        // Linux `tcp_ofo_queue`).
+        let known = if start < self.next { Some((start, self.next)) } else { self.stored.overlap(start, end) };
         let fresh = if end <= self.next || !fits {
             false
         } else if start <= self.next {
@@ -302,8 +325,8 @@ impl Receiver {
         self.stats.duplicate_packets += u64::from(arrival.duplicate);
         self.stats.bytes_in_order += arrival.in_order.as_u64();
         self.stats.out_of_order += u64::from(arrival.distinct && start > expected);
-        if !fresh && fits {
-            self.duplicate = (start, end);
+        if fits && let Some(known) = if fresh { known } else { Some((start, end)) } {
+            self.duplicate = known;
             self.pending_duplicate = true;
         }
         if data {

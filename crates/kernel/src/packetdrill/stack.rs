@@ -121,6 +121,11 @@ impl Stack for Kernel {
         Some(self.lateness)
     }
 
+    /// Linux counts milliseconds, unless a route asks for microseconds (`tcp_usec_ts`).
+    fn stamp_unit(&self) -> Nanos {
+        Nanos::from_millis(1)
+    }
+
     fn lacks_call(&self, call: &Call) -> Option<String> {
         calls::lacks(call)
     }

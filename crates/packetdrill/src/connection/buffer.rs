@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 const OVERHEAD: u64 = 960;
 /// Minimum size of a buffer (`SOCK_MIN_SNDBUF`).
 const LEAST: u64 = 4608;
-/// Maximum value of the option (`net.core.wmem_max`).
+/// Minimum size of a receive buffer (`SOCK_MIN_RCVBUF`).
+const LEAST_RECEIVE: u64 = 2304;
+/// Maximum value of either option (`net.core.wmem_max`, `net.core.rmem_max`).
 const LARGEST_OPTION: u64 = 212_992;
 /// Maximum size of a piece (`sk_gso_max_size`).
 const LARGEST_PIECE: u64 = 65_215;
@@ -42,6 +44,11 @@ pub(super) struct SendBuffer {
 /// Size of a buffer if the option `SO_SNDBUF` is set to `value` (`sk_setsockopt`).
 pub(crate) fn size_of_option(value: u64) -> u64 {
     (value.min(LARGEST_OPTION) * 2).max(LEAST)
+}
+
+/// Window of a receive buffer whose option is set to `value`: half of its memory (`TCP_DEFAULT_SCALING_RATIO`).
+pub(crate) fn receive_space(value: u64) -> u64 {
+    (value.min(LARGEST_OPTION) * 2).max(LEAST_RECEIVE) / 2
 }
 
 /// Bytes of data in a full piece, given the largest `window` that the peer has offered (`tcp_xmit_size_goal`).

@@ -6,9 +6,28 @@ use narrows_packet::{Ecn, Flags};
 use super::{Connection, Stage, value_of};
 use crate::script::{Options, Segment, TcpFlags};
 
+/// Least time between answers to invalid segments without data.
+const CHALLENGE_INTERVAL: Nanos = Nanos::from_millis(500);
+
 impl Connection {
     /// Processes a packet of the peer, with timestamp echoes as this end sent them.
     pub(crate) fn on_packet(&mut self, now: Nanos, segment: &Segment) {
+        match self.stage {
+            Stage::Gone => return self.refuse(now, segment),
+            Stage::SynSent if segment.flags.rst => {
+                // RFC 9293 section 3.10.7.3: only a reset that acknowledges the SYN counts.
+                if segment.flags.ack && segment.ack == 1 {
+                    self.stage = Stage::Gone;
+                }
+                return;
+            }
+            Stage::SynReceived | Stage::Established => {
+                if !self.is_acceptable(now, segment) {
+                    return;
+                }
+            }
+            Stage::SynSent => {}
+        }
         self.peer_timestamp = value_of(segment).unwrap_or(self.peer_timestamp);
         if segment.flags.ack && segment.ack >= self.sender.acknowledged() {
             let scale = if segment.flags.syn { 0 } else { self.agreed.scales.map_or(0, |(peer, _)| peer) };
@@ -17,8 +36,7 @@ impl Connection {
             self.largest_window = self.largest_window.max(window);
         }
         match self.stage {
-            Stage::Gone => self.refuse(now, segment),
-            _ if segment.flags.rst => self.stage = Stage::Gone,
+            Stage::Gone => {}
             Stage::SynSent => self.on_syn_ack(now, segment),
             Stage::SynReceived => self.on_last_of_handshake(now, segment),
             Stage::Established => self.on_segment(now, segment),
@@ -29,6 +47,54 @@ impl Connection {
     fn refuse(&mut self, now: Nanos, segment: &Segment) {
         if let Some(reset) = reset_for(segment) {
             self.emit(now, reset);
+        }
+    }
+
+    /// Whether to process a segment (Linux `tcp_validate_incoming`, `tcp_ack`); answers one that is not to be.
+    fn is_acceptable(&mut self, now: Nanos, segment: &Segment) -> bool {
+        let next = self.receiver.next();
+        if segment.flags.rst {
+            self.on_reset(now, segment, next);
+            return false;
+        }
+        let una = self.sender.acknowledged();
+        let value = value_of(segment).filter(|_| self.agreed.timestamps);
+        if value.is_some_and(|value| (value.wrapping_sub(self.receiver.peer_timestamp()) as i32) < 0) {
+            // PAWS (RFC 7323 section 5.3). A pure acknowledgement may overtake another one (`tcp_disordered_ack`).
+            let repeats = segment.len == 0 && segment.seq == next && segment.ack == una && !segment.flags.syn;
+            if !repeats {
+                self.challenge(now, segment.len > 0);
+            }
+            return repeats;
+        }
+        // RFC 5961 section 5.2: data never sent, or older than the largest window.
+        let unsent = segment.ack > self.sent_end;
+        let ancient = segment.ack + self.largest_window.min(una.saturating_sub(1)) < una;
+        if self.stage == Stage::Established && segment.flags.ack && !segment.flags.syn && (unsent || ancient) {
+            self.challenge(now, false);
+            return false;
+        }
+        true
+    }
+
+    /// A reset ends the connection only at the left edge of the window, or of all data received; elsewhere in the window
+    /// it is challenged (RFC 5961 section 3.2, Linux `tcp_reset_check`).
+    fn on_reset(&mut self, now: Nanos, segment: &Segment, next: u64) {
+        let exact = segment.seq == next || (self.agreed.sack && self.receiver.stored_end() == Some(segment.seq));
+        if exact {
+            self.stage = Stage::Gone;
+        } else if segment.seq > next && segment.seq < self.receiver.right_edge() {
+            self.challenge(now, false);
+        }
+    }
+
+    /// Answers an invalid segment; one without `data` at most every half a second (`tcp_invalid_ratelimit`).
+    fn challenge(&mut self, now: Nanos, data: bool) {
+        let recent = self.challenged_at.is_some_and(|at| now - at < CHALLENGE_INTERVAL);
+        if data || !recent {
+            self.challenged_at = Some(now);
+            self.receiver.acknowledge_now();
+            self.flush(now);
         }
     }
 
@@ -87,14 +153,12 @@ impl Connection {
 
     fn on_segment(&mut self, now: Nanos, segment: &Segment) {
         if segment.flags.syn {
-            // RFC 5961 section 4.2: a challenge.
-            self.receiver.acknowledge_now();
-            self.flush(now);
+            // RFC 5961 section 4.2.
+            self.challenge(now, false);
             return;
         }
-        // RFC 9293 section 3.10.7.4: without an acknowledgement, or with one for data never sent, the segment
-        // is dropped.
-        if !segment.flags.ack || segment.ack > self.sent_end {
+        // RFC 9293 section 3.10.7.4: without an acknowledgement the segment is dropped.
+        if !segment.flags.ack {
             return;
         }
         let arrival = self.receiver.on_packet(now, &self.forward(now, segment));

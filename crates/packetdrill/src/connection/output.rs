@@ -6,7 +6,7 @@ use narrows_packet::{Ecn, Flags, Packet, timestamp};
 use super::buffer::{SendBuffer, size_goal};
 use super::marks::Activity;
 use super::writer::Progress;
-use super::{Connection, SYN_WINDOW, Stage};
+use super::{Connection, Stage};
 use crate::script::{Options, Segment, TcpFlags};
 
 /// Maximum number of packets per flush, a guard against an endpoint that never stops sending.
@@ -178,7 +178,7 @@ impl Connection {
             seq: 0,
             len: 0,
             ack: u64::from(ack),
-            window: Some(SYN_WINDOW),
+            window: Some(self.setup.syn_window()),
             ecn: Some(Ecn::NotEct),
             options: Some(Options {
                 mss: Some(self.setup.advertised()),

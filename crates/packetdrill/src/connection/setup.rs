@@ -5,7 +5,7 @@ use narrows_cc::{Bytes, EcnNeed, IdleRule, Nanos, ParamKind, Params, Random};
 use narrows_tcp::{Receiver, Sender, TcpConfig};
 use narrows_traffic::{App, AppConfig};
 
-use super::Agreed;
+use super::{Agreed, SYN_WINDOW};
 use crate::script::Segment;
 use crate::shell::Settings;
 
@@ -31,6 +31,8 @@ pub(crate) struct Setup {
     pub(crate) cork: bool,
     /// Size of the send buffer (`SO_SNDBUF`).
     pub(crate) send_buffer: Option<u64>,
+    /// Largest window of a fixed receive buffer (`SO_RCVBUF`); the system tunes it if `None`.
+    pub(crate) receive_space: Option<u64>,
     /// ECN is requested, or was requested and accepted.
     pub(crate) ecn: bool,
 }
@@ -61,10 +63,20 @@ impl Setup {
     /// Scale of our window fields (Linux: until the largest buffer fits).
     pub(crate) fn own_scale(&self) -> u8 {
         let mut scale = 0;
-        while scale < 14 && self.settings.receive_buffer.1 >> scale > u64::from(u16::MAX) {
+        let largest = self.receive_space.unwrap_or(self.settings.receive_buffer.1);
+        while scale < 14 && largest >> scale > u64::from(u16::MAX) {
             scale += 1;
         }
         scale
+    }
+
+    /// Window field of a SYN: whole segments of a fixed buffer, without a scale (`tcp_select_initial_window`).
+    pub(crate) fn syn_window(&self) -> u32 {
+        let mss = u64::from(mss_option(self.mtu, None));
+        self.receive_space.map_or(SYN_WINDOW, |space| {
+            let whole = if space > mss { space / mss * mss } else { space };
+            whole.min(u64::from(SYN_WINDOW)) as u32
+        })
     }
 
     /// Options that both ends agree on; all wanted ones before the peer's SYN.
@@ -92,7 +104,12 @@ impl Setup {
         let (start, largest) = self.settings.receive_buffer;
         TcpConfig {
             initial_window: self.settings.initial_window,
-            receive_window: Bytes::new(if base.receive_autotuning { largest } else { start }),
+            receive_window: Bytes::new(match self.receive_space {
+                Some(space) => space,
+                None if base.receive_autotuning => largest,
+                None => start,
+            }),
+            receive_autotuning: base.receive_autotuning && self.receive_space.is_none(),
             min_rto: self.settings.min_rto.unwrap_or(base.min_rto),
             sack: agreed.sack,
             rack: agreed.sack && self.settings.rack,

@@ -3,17 +3,17 @@
 use narrows_cc::Nanos;
 
 use super::{Host, Outcome};
-use crate::connection::{mss_option, size_of_option};
+use crate::connection::{mss_option, receive_space, size_of_option};
 use crate::script::{Call, Problem, Value};
 
 /// Options that are accepted and have no effect here: addresses, buffers, routes.
-const HARMLESS: &str = "SO_REUSEADDR SO_REUSEPORT SO_SNDBUFFORCE SO_RCVBUF SO_RCVBUFFORCE SO_KEEPALIVE SO_PRIORITY \
-    SO_MARK IP_TOS IP_TTL IP_MTU_DISCOVER IP_FREEBIND TCP_QUICKACK TCP_NOTSENT_LOWAT TCP_SYNCNT TCP_KEEPIDLE \
+const HARMLESS: &str = "SO_REUSEADDR SO_REUSEPORT SO_SNDBUFFORCE SO_RCVBUFFORCE SO_KEEPALIVE SO_PRIORITY SO_MARK \
+    IP_TOS IP_TTL IP_MTU_DISCOVER IP_FREEBIND TCP_QUICKACK TCP_NOTSENT_LOWAT TCP_SYNCNT TCP_KEEPIDLE \
     TCP_KEEPINTVL TCP_KEEPCNT TCP_DEFER_ACCEPT";
 
 /// Options with an effect here.
 const KEPT: &str = "TCP_NODELAY TCP_CORK TCP_MAXSEG TCP_CONGESTION TCP_INQ TCP_USER_TIMEOUT SO_TIMESTAMPING SO_ERROR \
-    SO_SNDBUF";
+    SO_SNDBUF SO_RCVBUF";
 
 /// Whether the host knows a socket option.
 pub(super) fn is_known(name: &str) -> bool {
@@ -32,6 +32,7 @@ impl Host {
             "SO_SNDBUF" => {
                 options.send_buffer = Some(size_of_option(u64::try_from(number).unwrap_or(0)));
             }
+            "SO_RCVBUF" => options.receive_space = Some(receive_space(u64::try_from(number).unwrap_or(0))),
             "TCP_NODELAY" => options.nodelay = number != 0,
             "TCP_CORK" => options.cork = number != 0,
             "TCP_MAXSEG" => options.max_segment = u16::try_from(number).ok().filter(|size| *size > 0),

@@ -65,6 +65,10 @@ impl Parser {
     /// Reads an IP field in brackets, after `[`.
     fn ip_field(&mut self) -> Parsed<Option<Ecn>> {
         let line = self.line();
+        if matches!(self.peek(), Some(Token::Int(_))) {
+            // `[1:1001(1000)] icmp unreachable`: the packet that an ICMP message quotes.
+            return Err(Problem::unsupported(line, "icmp packets: the endpoint has only TCP over IPv4"));
+        }
         let Some(Token::Word(word)) = self.next() else {
             self.at -= 1;
             return self.expected("noecn, ect0, ect1 or ce");

@@ -131,6 +131,7 @@ fn parse_refusals_name_line_and_accepted() {
 fn parse_unsupported_packets_skip() {
     for (text, reason) in [
         ("+0 < icmp unreachable mtu 1000", "icmp packets"),
+        ("+0 < [1:1001(1000)] icmp unreachable frag_needed mtu 600", "icmp packets"),
         ("+0 < . 1:1(0) ack 1 win 5 urg 1", "urgent data"),
         ("+0 > S 0:0(0) <mss 1460,FO>", "TCP option 'FO'"),
         ("+0 < [tos 0x10] . 1:1(0) ack 1", "[tos]"),
