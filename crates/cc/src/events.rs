@@ -137,7 +137,7 @@ pub struct RecoveryEntered {
     /// The amount that a reduction starts from: cwnd (Linux), or the data outstanding when congestion was
     /// detected, lost packets included (FlightSize, RFC 5681).
     pub flight_size: Bytes,
-    /// Data in flight after losses were taken out (pipe, RFC 6675).
+    /// Data in flight, without the packets declared lost (pipe, RFC 6675).
     pub inflight: Bytes,
     /// Bytes newly delivered by the acknowledgement that began recovery.
     pub acked: Bytes,
@@ -165,7 +165,7 @@ pub struct Timeout {
     pub now: Nanos,
     /// The amount that a reduction starts from: cwnd, or the data outstanding when the timer expired (RFC 5681).
     pub flight_size: Bytes,
-    /// Data in flight that cwnd still covers: what remains after losses were marked (Linux), or none (RFC 5681).
+    /// Data still counted as in flight: the data not declared lost (Linux), or none (RFC 5681).
     pub inflight: Bytes,
     /// All bytes ever delivered.
     pub delivered: Bytes,
@@ -263,6 +263,6 @@ pub struct IdleRestart {
     pub delivered: Bytes,
     /// The application, not the network, caused the idle time.
     pub app_limited: bool,
-    /// Rule for cwnd after the idle time.
+    /// The rule that sets cwnd after the idle time.
     pub rule: IdleRule,
 }
