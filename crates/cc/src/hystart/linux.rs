@@ -4,8 +4,8 @@
 //! * **ACK train**: since the beginning of the round, acknowledgements have arrived at most 2 ms apart, for longer than
 //!   half of (minimum RTT + offload delay). With pacing, the limit is the whole sum.
 //! * **Delay**: from the ninth sample of the round on, the minimum RTT of the round is compared with the minimum RTT of
-//!   the connection. Slow start ends if the difference reaches an eighth of the connection's minimum RTT, limited to 4
-//!   to 16 ms.
+//!   the connection. Slow start ends if the difference exceeds an eighth of the connection's minimum RTT; this limit is
+//!   at least 4 ms and at most 16 ms.
 //!
 //! Rounds are counted from the first acknowledgement, also below 16 segments (`hystart_update`). Each later round
 //! begins with the first acknowledgement of data sent after the previous round began, so rounds begin with bursts.
@@ -143,8 +143,8 @@ mod tests {
         assert_eq!(round(&mut hystart, MS * 100, Nanos::from_micros(2_001), 30, MS * 40), None);
     }
 
-    /// The ninth sample of a round ends slow start if the delay has grown by an eighth of the minimum RTT, limited to 4
-    /// to 16 ms.
+    /// The ninth sample of a round ends slow start if the delay exceeds the minimum RTT by more than an eighth (at
+    /// least 4 ms, at most 16 ms).
     #[test]
     fn hystart_linux_ninth_delayed_sample_ends_slow_start() {
         let gap = MS * 3; // no train
