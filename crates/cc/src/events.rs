@@ -132,7 +132,7 @@ pub enum CongestionCause {
 pub struct RecoveryEntered {
     /// When.
     pub now: Nanos,
-    /// Why.
+    /// Why recovery began.
     pub cause: CongestionCause,
     /// The amount that a reduction starts from: cwnd (Linux), or the data outstanding when congestion was
     /// detected, lost packets included (FlightSize, RFC 5681).

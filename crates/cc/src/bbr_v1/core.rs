@@ -39,8 +39,8 @@ impl<P: Policy> BbrCore<P> {
         self.transition(State::ProbeBw { phase, since: self.model.delivered_at });
     }
 
-    /// Step 1: rounds, the policer estimator and the bandwidth filter. Returns whether the rate sample was
-    /// application-limited, or `None` without a sample.
+    /// Step 1: updates the round counter, the policer estimator and the bandwidth filter. Returns whether the rate
+    /// sample was application-limited, or `None` without a sample.
     #[inline]
     fn update_bandwidth(&mut self, ack: &Ack) -> Option<bool> {
         let model = &mut self.model;
@@ -72,7 +72,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 2: ACK aggregation.
+    /// Step 2: updates the ACK aggregation estimator.
     #[inline]
     fn update_aggregation(&mut self, ack: &Ack) {
         let model = &mut self.model;
@@ -86,7 +86,7 @@ impl<P: Policy> BbrCore<P> {
         model.aggregation.sample(ack.now, ack.acked, bw, model.cwnd, model.settings.mss * EPOCH_SEGMENTS);
     }
 
-    /// Step 3: the gain cycle.
+    /// Step 3: advances the gain cycle.
     #[inline]
     fn update_cycle(&mut self, ack: &Ack) {
         if let State::ProbeBw { phase, since } = self.model.state
@@ -174,7 +174,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 7: the pacing rate. Until the pipe is full, the rate only rises.
+    /// Step 7: sets the pacing rate. Until the pipe is full, the pacing rate only rises.
     #[inline]
     fn set_pacing_rate(&mut self, srtt: Option<Nanos>, gain: f64) {
         let model = &mut self.model;
@@ -188,7 +188,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 8: cwnd.
+    /// Step 8: sets cwnd.
     #[inline]
     fn set_cwnd(&mut self, ack: &Ack) {
         // If nothing was delivered, only the caps apply.
@@ -282,7 +282,7 @@ impl Model {
         }
     }
 
-    /// Initial pacing, before any bandwidth sample: cwnd per RTT, times the gain of Startup.
+    /// Sets the initial pacing rate, before any bandwidth sample: cwnd / RTT times the gain of Startup.
     fn start_pacing(&mut self, rtt: Nanos) {
         let gain = self.settings.high_gain * self.settings.pacing_share;
         self.set_pacing_rate(self.cwnd.per(rtt).mul_f64(gain));

@@ -295,7 +295,7 @@ impl Model {
         self.bdp_multiple(self.bw, self.settings.probe_rtt_gain).max(self.settings.min_window)
     }
 
-    /// Initial pacing, before any bandwidth sample (InitPacingRate).
+    /// Sets the initial pacing rate, before any bandwidth sample (InitPacingRate).
     pub(super) fn start_pacing(&mut self, rtt: Nanos) {
         let rate = self.settings.initial_window.per(rtt);
         self.set_pacing_rate(rate.mul_f64(self.settings.startup_gain));

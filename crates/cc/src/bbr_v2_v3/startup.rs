@@ -35,9 +35,9 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Ends Startup if a whole round trip in recovery lost too much, in enough separate ranges (v2: acknowledgements),
-    /// or if enough rounds had many marks. Without selective acknowledgements one loss in recovery is enough, because
-    /// the transport cannot detect more losses per round trip.
+    /// Ends Startup if too much was lost in a whole round trip in recovery, in enough separate ranges (v2: on enough
+    /// acknowledgements), or if enough rounds had a high share of marks. Without selective acknowledgements one loss in
+    /// recovery is enough, because the transport cannot detect more losses per round trip.
     #[inline]
     pub(super) fn check_startup_loss(&mut self, ack: &Ack, sample: &RateSample) {
         let model = &mut self.model;

@@ -14,7 +14,7 @@ fn sample(aggregation: &mut Aggregation, at_ms: u64, acked: u64) -> u64 {
     aggregation.max().as_u64()
 }
 
-/// The excess is the data acknowledged beyond bandwidth times time.
+/// The excess is the data acknowledged in the epoch beyond bandwidth times the epoch's length.
 #[test]
 fn aggregation_excess_is_acked_beyond_bandwidth() {
     let mut aggregation = Aggregation::default();

@@ -220,7 +220,7 @@ fn max_bw_filter_advances_one_round_after_the_probe() {
     }
 }
 
-/// Application-limited samples count only if they raise the estimate.
+/// Application-limited samples enter the bandwidth filter only if they raise the estimate.
 #[test]
 fn max_bw_app_limited_sample_counts_only_if_higher() {
     let mut script = Script::<V3>::new(&[]);

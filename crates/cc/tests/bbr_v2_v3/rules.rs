@@ -42,7 +42,7 @@ fn full_bw_needs_three_rounds_without_25_percent_growth() {
     assert_eq!((full.base, full.count, full.now), (rate(125), 3, true));
 }
 
-/// A flight loses too much if it loses more than 2 %, or, without SACK, if it loses anything.
+/// The loss of a flight exceeds the threshold if it is more than 2 %; without SACK, any loss exceeds the threshold.
 #[test]
 fn loss_threshold_is_2_percent_or_any_loss_without_sack() {
     let script = Script::<V3>::new(&[]);
@@ -138,7 +138,7 @@ fn pacing_starts_at_2_77_initial_windows_per_rtt() {
     assert_rate(script.cc.control().pacing_rate.unwrap(), paced(2.77));
 }
 
-/// Pacing and cwnd gains are functions of the state.
+/// The pacing gain and the cwnd gain depend on the state.
 #[test]
 fn gains_follow_the_state() {
     let mut script = Script::<V3>::new(&[]);
