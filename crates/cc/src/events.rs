@@ -130,7 +130,7 @@ pub enum CongestionCause {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct RecoveryEntered {
-    /// When.
+    /// When recovery began.
     pub now: Nanos,
     /// Why recovery began.
     pub cause: CongestionCause,
@@ -149,7 +149,7 @@ pub struct RecoveryEntered {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct RecoveryLeft {
-    /// When.
+    /// When recovery ended.
     pub now: Nanos,
     /// Data in flight.
     pub inflight: Bytes,
@@ -161,7 +161,7 @@ pub struct RecoveryLeft {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Timeout {
-    /// When.
+    /// When the timer expired.
     pub now: Nanos,
     /// The amount that a reduction starts from: cwnd, or the data outstanding when the timer expired (RFC 5681).
     pub flight_size: Bytes,
@@ -252,7 +252,7 @@ pub struct ReceiverFeedback {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct IdleRestart {
-    /// When.
+    /// When sending resumes.
     pub now: Nanos,
     /// Time since the last transmission.
     pub idle: Nanos,
