@@ -32,13 +32,13 @@ impl Bounds {
         }
     }
 
-    /// The rate to follow: at least `min_rate`. `None` if the advice is zero or above `line_rate`, the maximum that was
-    /// requested.
+    /// The rate to follow: the advised rate, but at least `min_rate`. `None` if the advised rate is zero or above
+    /// `line_rate`, the maximum that was requested.
     pub(crate) fn rate(&self, advised: Rate) -> Option<Rate> {
         (!advised.is_zero() && advised <= self.most).then(|| advised.max(self.least))
     }
 
-    /// Upper limit of requests; `None`: no limit.
+    /// The maximum rate that requests state; `None`: no limit.
     pub(crate) fn line_rate(&self) -> Option<Rate> {
         self.limited.then_some(self.most)
     }

@@ -6,7 +6,8 @@ use crate::{Ack, Bytes, Nanos, Phase, Random, Rate, RoundCounter, Timeout};
 /// Minimum cwnd in segments (MinPipeCwnd): two packets in flight and two that are acknowledged together.
 pub(crate) const MIN_WINDOW_SEGMENTS: u64 = 4;
 
-/// The clock of ProbeRTT: first inflight falls, then a duration and a round trip pass.
+/// The clock of ProbeRTT: it waits until inflight has fallen, and then until both a minimum duration and a round trip
+/// have passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeRtt {
     /// When the minimum duration ends; `None` until inflight has fallen.
@@ -19,7 +20,7 @@ impl ProbeRtt {
     /// The clock on entry, before inflight has fallen.
     pub const ENTRY: Self = Self { until: None, round_done: false };
 
-    /// Whether the transition to `next` is allowed: the clock is set once, then the round ends.
+    /// Whether the transition to `next` is allowed: `until` is set once, and `round_done` becomes true after that.
     pub const fn may_become(self, next: Self) -> bool {
         match (self.until, next.until) {
             (None, Some(_)) => !next.round_done,
@@ -51,15 +52,15 @@ pub struct FlowState {
     pub(crate) inflight: Bytes,
     pub(crate) cwnd: Bytes,
     pub(crate) pacing_rate: Rate,
-    /// Bytes delivered at entry to ProbeRTT, and delivered plus inflight at the last ACK in it. Packets sent between
-    /// these delivered counts count as application-limited.
+    /// Bytes delivered at entry to ProbeRTT, and bytes delivered plus inflight at the last ACK in ProbeRTT. Packets
+    /// sent while the delivered count is between these values count as application-limited.
     pub(crate) probe_rtt_limited: Option<(Bytes, Bytes)>,
     pub(crate) idle_restart: bool,
     /// cwnd before recovery or ProbeRTT.
     pub(crate) prior_cwnd: Bytes,
     /// The transport's recovery phase, except that a response to marks alone counts as open.
     pub(crate) phase: Phase,
-    /// The transport responds to a mark, not to a loss.
+    /// The current recovery responds to a mark, not to a loss.
     pub(crate) only_marked: bool,
 }
 
@@ -90,7 +91,7 @@ impl FlowState {
     pub fn round(&self) -> u64 {
         self.round.count()
     }
-    /// The current acknowledgement begins a round trip.
+    /// Whether the current acknowledgement begins a round trip.
     #[inline]
     pub fn round_start(&self) -> bool {
         self.round_start
@@ -105,7 +106,7 @@ impl FlowState {
     pub fn latest_rtt(&self) -> Option<Nanos> {
         self.latest_rtt
     }
-    /// Startup has found the bandwidth at least once.
+    /// Whether Startup has found the bandwidth at least once.
     #[inline]
     pub fn full_bw_reached(&self) -> bool {
         self.full_bw_reached
@@ -164,7 +165,7 @@ impl FlowState {
         self.round.restart(self.delivered);
     }
 
-    /// The retransmission timer expired: cwnd allows one segment more than inflight.
+    /// Responds to a retransmission timeout: cwnd becomes inflight plus one segment.
     pub(crate) fn collapse(&mut self, event: &Timeout, mss: Bytes) {
         self.cwnd = event.inflight + mss;
         self.inflight = event.inflight;
@@ -186,7 +187,7 @@ impl FlowState {
     /// Sets the pacing rate. Returns the new rate if it differs from the previous rate.
     #[inline]
     pub(crate) fn change_pacing_rate(&mut self, rate: Rate) -> Option<Rate> {
-        // An estimate below 1 byte/s rounds to zero, at which pacing would stop for good.
+        // An estimate below 1 byte/s rounds to zero, and a pacing rate of zero would stop the sender for good.
         let rate = rate.max(Rate::from_bytes_per_sec(1));
         let changed = rate != self.pacing_rate;
         self.pacing_rate = rate;
@@ -265,8 +266,8 @@ macro_rules! common_core {
             &self.policy
         }
 
-        /// Advances the clock of ProbeRTT, which starts when inflight has fallen to `window`, and leaves the state when
-        /// the clock ends.
+        /// Advances the clock of ProbeRTT, which starts when inflight has fallen to `window`. Leaves ProbeRTT when the
+        /// clock ends.
         pub(super) fn continue_probe_rtt(&mut self, ack: &Ack, clock: ProbeRtt, window: Bytes) {
             let duration = self.model.settings.probe_rtt_duration;
             let next = self.model.advance(clock, ack, window, duration);

@@ -41,8 +41,8 @@ macro_rules! record {
 pub struct Control {
     /// The congestion window: the most data that may be in flight.
     pub cwnd: Bytes,
-    /// The pacing rate in payload bytes per second, or `None` to send as cwnd allows. A gap of `n / rate` follows a
-    /// packet of `n` payload bytes.
+    /// The pacing rate in payload bytes per second, or `None` to send as cwnd allows. At pacing rate `r`, a gap of `n /
+    /// r` follows a packet of `n` payload bytes.
     pub pacing_rate: Option<Rate>,
     /// The most data sent back to back when pacing; [`Bytes::MAX`]: as much as the transport's rule allows. A transport
     /// may send smaller bursts.
@@ -216,7 +216,7 @@ pub trait CongestionControl {
     fn on_recovery_left(&mut self, _event: &RecoveryLeft) {}
     /// The retransmission timer expired.
     fn on_timeout(&mut self, event: &Timeout);
-    /// The last reduction was unnecessary.
+    /// The last reduction of cwnd was unnecessary.
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {}
     /// The network advises a rate.
     fn on_rate_advice(&mut self, _event: &RateAdvice) {}

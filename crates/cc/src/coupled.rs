@@ -1,9 +1,9 @@
 //! Common core of the coupled multipath schemes: Reno on every subflow, except that a [`Policy`] that sees
 //! all subflows of the connection sets the increase in avoidance and the decrease on a loss.
 //!
-//! Slow start, fast recovery, timeouts and idle restarts are Reno's. A single subflow (on TCP, or without an active
-//! sibling) behaves as Reno, event for event. No policy increases cwnd faster than Reno, which adds 1/w segments per
-//! segment acknowledged, where w is cwnd in segments.
+//! Slow start, fast recovery, timeouts and idle restarts are Reno's. A subflow without an active sibling, for example a
+//! plain TCP connection, behaves as Reno, event for event. No policy increases cwnd faster than Reno, which adds 1/w
+//! segments per segment acknowledged, where w is cwnd in segments.
 //!
 //! A sibling is active once it is established and has an RTT sample. Windows come from
 //! [`PathView`](crate::PathView): a subflow in recovery counts with its ssthresh (RFC 6356 section 3).
@@ -41,7 +41,7 @@ pub struct Peer {
     pub cwnd: f64,
     /// Its smoothed RTT in seconds.
     pub rtt: f64,
-    /// Bytes delivered since its last loss, or between its last two losses if that is more.
+    /// The larger of two amounts: bytes delivered since its last loss, and bytes delivered between its last two losses.
     pub loss_interval: f64,
 }
 
@@ -353,7 +353,7 @@ mod tests {
         let mut aggressive = avoiding::<Half>(0, &paths);
         aggressive.policy.policy.0 = 3.0;
         assert_eq!(acks_to_next_step(&mut aggressive), 10);
-        // A negative increase also works in whole segments, down to a cwnd of one segment.
+        // With a negative increase cwnd shrinks by whole segments, down to one segment.
         let mut shrinking = avoiding::<Half>(0, &[path(2, 40, 0), path(10, 40, 0)]);
         shrinking.policy.policy.0 = -1.0;
         assert_eq!((acks_to_next_step(&mut shrinking), segments(&shrinking) as u64), (2, 1));
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(segments(&shrinking) as u64, 1);
     }
 
-    /// The mesh leaves out subflows that are not established or have no RTT sample.
+    /// The mesh excludes subflows that are not established or have no RTT sample.
     #[test]
     fn coupled_unestablished_or_unmeasured_takes_no_part() {
         let opening = PathView { established: false, ..path(10, 40, 0) };

@@ -32,12 +32,12 @@ pub struct Flight {
     /// The amount that a reduction starts from: cwnd (Linux), or the data outstanding when congestion was
     /// detected, lost packets included (FlightSize, RFC 5681).
     pub size: Bytes,
-    /// Data in flight after losses were taken out (pipe, RFC 6675).
+    /// Data in flight, without the packets declared lost (pipe, RFC 6675).
     pub inflight: Bytes,
 }
 
 impl Flight {
-    /// A flight whose reduction starts from cwnd, as in Linux, or from one segment if that is more.
+    /// A flight whose reduction starts from cwnd, as in Linux, but at least from one segment.
     pub fn of_cwnd(driver: &Driver, mss: Bytes, inflight: Bytes) -> Self {
         Self { size: driver.scheme().control().cwnd.max(mss), inflight }
     }
@@ -58,9 +58,9 @@ pub enum Limit {
 /// One packet that the transport declares lost.
 #[derive(Clone, Copy, Debug)]
 pub struct LostPacket<'a> {
-    /// Its payload.
+    /// The packet's payload in bytes.
     pub bytes: Bytes,
-    /// Its number in the order of first transmission: see [`Lost::packet`].
+    /// The packet's number in the order of first transmission: see [`Lost::packet`].
     pub packet: u64,
     /// The connection state stored when the packet was sent.
     pub sent: &'a SentState,
@@ -81,7 +81,7 @@ pub struct AckProgress {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct AckEnd {
-    /// When it arrived.
+    /// When the acknowledgement arrived.
     pub now: Nanos,
     /// Newly delivered data if the transport counts each packet as full-sized (RFC 4341); data in flight before the
     /// acknowledgement then was [`AckEnd::inflight`] plus this amount. `None`: the bytes actually delivered.
@@ -117,7 +117,8 @@ pub struct AckResult {
 }
 
 /// A scheme on a connection. See the module documentation.
-// The field `scheme` comes last: most schemes fill only part of the enum, and the unused rest stays out of the cache.
+// The field `scheme` comes last: most schemes fill only part of the enum `AnyScheme`, and the unused rest stays out of
+// the cache.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Driver {
@@ -211,12 +212,12 @@ impl Driver {
         self.ssthresh
     }
 
-    /// Undoes an unnecessary reduction: `ssthresh` is the value before that reduction.
+    /// Undoes an unnecessary reduction: restores `ssthresh`, the value from before that reduction.
     pub fn restore_ssthresh(&mut self, ssthresh: Bytes) {
         self.ssthresh = ssthresh;
     }
 
-    /// cwnd was full at some time in the last round trip.
+    /// Whether cwnd was full at some time in the last round trip.
     #[inline]
     pub fn is_cwnd_full(&self) -> bool {
         self.usage.limited

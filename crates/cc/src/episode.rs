@@ -49,7 +49,7 @@ impl Episode {
         driver.scheme().info().recovery == RecoveryStyle::Prr
     }
 
-    /// Reduces cwnd proportionally, from `window` on.
+    /// Begins the proportional reduction `prr` of cwnd, starting from `window`.
     pub fn reduce_by(&mut self, prr: Prr, window: Bytes) {
         self.prr = Some((prr, window));
     }
@@ -62,7 +62,7 @@ impl Episode {
         }
     }
 
-    /// Updates cwnd of the reduction after an acknowledgement or timer; see [`Prr::on_ack`].
+    /// Updates the cwnd of the reduction in progress after an acknowledgement or timer; see [`Prr::on_ack`].
     #[inline]
     pub fn on_ack(&mut self, acked: Bytes, pipe: Bytes, good: bool, mss: Bytes) {
         if let Some((prr, window)) = &mut self.prr {
@@ -115,7 +115,7 @@ mod tests {
         Driver::new(entry.build(&setup(entry.info, MSS, &[])))
     }
 
-    /// Enters recovery for a loss with the whole window outstanding.
+    /// Enters recovery because of a loss, with one full cwnd outstanding.
     fn enter(episode: &mut Episode, driver: &mut Driver) {
         let flight = Flight::of_cwnd(driver, SEGMENT, SEGMENT * 9);
         let reduces = episode.enter(driver, Nanos::ZERO, CongestionCause::Loss, flight, SEGMENT);
@@ -161,7 +161,8 @@ mod tests {
         assert_eq!(driver.ssthresh(), SEGMENT);
     }
 
-    /// The response to a mark stays; the undo of a loss after it restores what the mark left.
+    /// The response to a mark is not undone: if a loss follows the mark, the undo of the loss restores the values that
+    /// the response to the mark has set.
     #[test]
     fn episode_response_to_marks_is_not_undone() {
         let (mut driver, mut episode) = (newreno(), Episode::default());

@@ -130,14 +130,14 @@ pub enum CongestionCause {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct RecoveryEntered {
-    /// When.
+    /// When recovery began.
     pub now: Nanos,
-    /// Why.
+    /// Why recovery began.
     pub cause: CongestionCause,
     /// The amount that a reduction starts from: cwnd (Linux), or the data outstanding when congestion was
     /// detected, lost packets included (FlightSize, RFC 5681).
     pub flight_size: Bytes,
-    /// Data in flight after losses were taken out (pipe, RFC 6675).
+    /// Data in flight, without the packets declared lost (pipe, RFC 6675).
     pub inflight: Bytes,
     /// Bytes newly delivered by the acknowledgement that began recovery.
     pub acked: Bytes,
@@ -149,7 +149,7 @@ pub struct RecoveryEntered {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct RecoveryLeft {
-    /// When.
+    /// When recovery ended.
     pub now: Nanos,
     /// Data in flight.
     pub inflight: Bytes,
@@ -161,11 +161,11 @@ pub struct RecoveryLeft {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Timeout {
-    /// When.
+    /// When the timer expired.
     pub now: Nanos,
     /// The amount that a reduction starts from: cwnd, or the data outstanding when the timer expired (RFC 5681).
     pub flight_size: Bytes,
-    /// Data in flight that cwnd still covers: what remains after losses were marked (Linux), or none (RFC 5681).
+    /// Data still counted as in flight: the data not declared lost (Linux), or none (RFC 5681).
     pub inflight: Bytes,
     /// All bytes ever delivered.
     pub delivered: Bytes,
@@ -252,7 +252,7 @@ pub struct ReceiverFeedback {
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct IdleRestart {
-    /// When.
+    /// When sending resumes.
     pub now: Nanos,
     /// Time since the last transmission.
     pub idle: Nanos,
@@ -263,6 +263,6 @@ pub struct IdleRestart {
     pub delivered: Bytes,
     /// The application, not the network, caused the idle time.
     pub app_limited: bool,
-    /// Rule for cwnd after the idle time.
+    /// The rule that sets cwnd after the idle time.
     pub rule: IdleRule,
 }

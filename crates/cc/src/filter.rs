@@ -1,8 +1,8 @@
 //! Windowed extrema in constant space (Kathleen Nichols' algorithm, as in Linux `win_minmax.c`).
 //!
-//! The filter keeps three samples, each newer than the previous one and no better. The first is the result. The second
-//! and third are standbys that replace it when it leaves the window. They are renewed when a quarter and a half of the
-//! window, respectively, have passed without a better sample. Guarantees:
+//! The filter keeps three samples, each newer than the previous sample and no better. The first sample is the result.
+//! The second and the third are standbys that replace the result when it leaves the window. The second is renewed when
+//! a quarter of the window has passed without a better sample, the third when half of the window has. Guarantees:
 //!
 //! * The result is a sample that was fed and is never older than the window, so it never beats the true
 //!   extremum.
@@ -85,7 +85,7 @@ mod tests {
 
     const WINDOW: u64 = 100;
 
-    /// The best sample stays the result until it leaves the window; then the standbys follow in order.
+    /// The best sample stays the result until it leaves the window; then the standbys become the result in order.
     #[test]
     fn filter_standbys_follow_in_order() {
         let mut filter = WindowedMax::new(0, 90);

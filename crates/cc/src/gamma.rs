@@ -116,7 +116,7 @@ impl Gamma {
         self.rtt_max.as_ref().map(WindowedMax::get)
     }
 
-    /// ω (equation 10).
+    /// ω = RTT / RTT_max (equation 10).
     #[inline]
     pub fn omega(&self, rtt: Nanos) -> f64 {
         match self.rtt_max() {
@@ -167,7 +167,7 @@ pub struct Corrected<B> {
 }
 
 impl<B: GammaBase> Corrected<B> {
-    /// Sets the gain of a state that begins or continues: P_up, P_down, or 1.
+    /// Sets the gain for a state that begins or continues: P_up in ProbeBW_UP, P_down in ProbeBW_DOWN, otherwise 1.
     #[inline]
     fn enter(&mut self, state: State) {
         self.gain = match state {

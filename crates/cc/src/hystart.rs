@@ -33,11 +33,11 @@ pub(crate) enum HyStartState {
 /// One acknowledgement in slow start.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SlowStartAck {
-    /// When it arrived.
+    /// When the acknowledgement arrived.
     pub now: Nanos,
     /// The acknowledgement begins a round trip.
     pub round_start: bool,
-    /// RTT of the newest packet that it delivers.
+    /// RTT of the newest packet that the acknowledgement delivers.
     pub rtt: Option<Nanos>,
     /// All bytes ever delivered.
     pub delivered: Bytes,
@@ -49,7 +49,7 @@ pub(crate) struct SlowStartAck {
     pub ack_delay: Nanos,
 }
 
-/// The algorithm of one connection.
+/// The slow-start exit algorithm of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum HyStart {
     /// Slow start ends by loss, mark or ssthresh only.
@@ -61,8 +61,8 @@ pub(crate) enum HyStart {
 }
 
 impl HyStart {
-    /// The algorithm named `word`, a value of [`HYSTART`]. `paced`: pacing smooths the bursts that
-    /// acknowledgements release.
+    /// Creates the algorithm named `word`, a value of the parameter [`HYSTART`]. `paced`: the sender paces, which
+    /// smooths the bursts that acknowledgements release.
     pub fn new(word: &str, paced: bool) -> Self {
         match word {
             "linux" => Self::Linux(HyStartLinux::new(paced)),

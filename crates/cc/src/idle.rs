@@ -9,7 +9,7 @@ pub enum IdleRule {
     /// rises to at least three quarters of cwnd.
     #[default]
     Linux,
-    /// RFC 5681 section 4.1: the initial window after more than one RTO.
+    /// RFC 5681 section 4.1: reduce cwnd to the initial window after more than one RTO of idle time.
     Rfc5681,
     /// Keep cwnd.
     Off,
@@ -47,7 +47,7 @@ impl IdleRestart {
     /// ssthresh after the idle time, given cwnd and ssthresh before it.
     pub fn threshold(&self, cwnd: Bytes, ssthresh: Bytes) -> Bytes {
         if self.rule == IdleRule::Linux && self.outlasts_rto() {
-            // `tcp_current_ssthresh`: half of cwnd and a quarter of it.
+            // As `tcp_current_ssthresh` computes three quarters of cwnd: half plus a quarter, each rounded down.
             ssthresh.max(cwnd / 2 + cwnd / 4)
         } else {
             ssthresh

@@ -2,11 +2,11 @@
 
 use crate::{Bytes, Nanos, Rate};
 
-/// Maximum gap between two packets at any rate.
+/// Maximum gap between two packets, whatever the rate.
 const LONGEST_GAP: Nanos = Nanos::from_secs(60);
 
-/// Spaces packets: each departure follows the previous departure by the time that the previous packet takes at the
-/// pacing rate. Idle time gives credit for one burst at most.
+/// Spaces packets: the gap after a packet is the time that this packet takes at the pacing rate. Idle time gives credit
+/// for one burst at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Pacer {
     next: Nanos,
@@ -39,8 +39,8 @@ impl Pacer {
 }
 
 /// Spaces bursts as Linux spaces TSO packets without a queueing discipline (`tcp_update_skb_after_send`): the packets
-/// of a burst leave back to back, and the next burst follows after the time that they take at the pacing rate. A burst
-/// that begins late shortens the gap behind it by its lateness, at most by half.
+/// of a burst leave back to back, and the next burst follows after the time that they take at the pacing rate. If a
+/// burst begins late, the gap after the burst is shorter by this lateness, but by half of the gap at most.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BurstPacer {
     next: Nanos,
@@ -72,7 +72,7 @@ impl BurstPacer {
         now == self.at && !self.left.is_zero()
     }
 
-    /// Begins a burst of at most `bytes`; `catches_up`: its lateness shortens the gap behind it.
+    /// Begins a burst of at most `bytes`; `catches_up`: the lateness of the burst shortens the gap after it.
     #[inline]
     pub fn begin(&mut self, now: Nanos, bytes: Bytes, catches_up: bool) {
         self.late = if catches_up { now - self.next } else { Nanos::ZERO };
@@ -81,7 +81,7 @@ impl BurstPacer {
         self.length = Nanos::ZERO;
     }
 
-    /// A packet of `bytes` leaves in the current burst; without a rate it causes no gap.
+    /// A packet of `bytes` leaves in the current burst. Without a rate, the packet causes no gap.
     #[inline]
     pub fn on_sent(&mut self, bytes: Bytes, rate: Option<Rate>) {
         self.left -= bytes;
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(pacer.next(), MS * 3);
     }
 
-    /// A late burst catches up by half its length at most.
+    /// A late burst shortens the next gap by at most half of the burst's length.
     #[test]
     fn burst_pacer_late_burst_catches_up_by_half() {
         for (late, gap) in [(0, 4), (1, 3), (2, 2), (50, 2)] {

@@ -53,7 +53,7 @@ impl Param {
         Self { kind: ParamKind::Count, ..Self::number(name, default, range, unit, help) }
     }
 
-    /// One of `words`; the first is the default.
+    /// One of `words`; the first word is the default.
     pub const fn choice(name: Text, words: &'static [Text], help: Text) -> Self {
         assert!(words.len() > 1);
         Self {
@@ -242,7 +242,7 @@ const fn contains(names: &[&str], name: &str) -> bool {
     false
 }
 
-/// The parameter `name` of `list` with another default.
+/// The parameter `name` of `list`, with its default replaced by `default`.
 ///
 /// # Panics
 /// At compile time, if `list` has no parameter of that name.
@@ -372,7 +372,7 @@ mod tests {
         assert_eq!(params.set("mode", 3.0), Err(ParamError::OutOfRange(MODES[0])));
     }
 
-    /// Merging adds, replaces and removes parameters, and a removed parameter keeps its default.
+    /// Merging adds, replaces and removes parameters; for a removed parameter, `number_or_default` returns its default.
     #[test]
     fn params_merged_lists_keep_values_of_removed_ones() {
         const MERGED: &[Param] = crate::merged_params!(SPECS, without "gain";

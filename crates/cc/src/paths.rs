@@ -36,7 +36,7 @@ impl Paths {
     /// A view of these subflows (at most [`MAX_PATHS_VIEW`]) for subflow `own`.
     ///
     /// # Panics
-    /// If there are more views, or `own` is out of range.
+    /// If there are more than [`MAX_PATHS_VIEW`] views, or `own` is out of range.
     pub fn new(own: usize, views: &[PathView]) -> Self {
         assert!(own < views.len(), "the own subflow is one of them");
         let mut paths = [PathView::default(); MAX_PATHS_VIEW];

@@ -1,5 +1,5 @@
-//! Proportional rate reduction (RFC 6937, with the choice of bound and the first retransmission of its
-//! successor RFC 9937).
+//! Proportional rate reduction (RFC 6937; the choice of the bound and the rule for the first retransmission are from
+//! its successor, RFC 9937).
 
 use crate::Bytes;
 
@@ -19,9 +19,9 @@ pub enum PrrBound {
 /// State of one proportional rate reduction (RFC 6937, RFC 9937).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Prr {
-    /// The target window.
+    /// The target of the reduction, in bytes.
     ssthresh: Bytes,
-    /// Data outstanding at the start (RecoverFS).
+    /// Data outstanding when the reduction began (RecoverFS).
     flight_size: Bytes,
     delivered: Bytes,
     out: Bytes,
@@ -83,7 +83,7 @@ mod tests {
         // One segment delivered: ceil(1000 x 5 / 10) = 500 B, less than a segment.
         assert_eq!(prr.on_ack(MSS, MSS * 8, false, MSS), MSS * 9);
         prr.on_sent(MSS);
-        // Two segments delivered allow 1000 B, and one segment is already sent.
+        // Two delivered segments allow 1000 B to be sent; this segment is already sent.
         assert_eq!(prr.on_ack(MSS, MSS * 8, false, MSS), MSS * 8);
     }
 
@@ -142,7 +142,7 @@ mod tests {
         for (bound, window) in [(PrrBound::Rfc6937, 2), (PrrBound::Rfc9937, 4)] {
             let mut prr = Prr::begin(MSS * 5, MSS * 10, bound);
             prr.on_sent(MSS * 10);
-            // In segments: pipe 2, target 5; ten were sent before, and this acknowledgement delivers two.
+            // In segments: pipe 2, target 5; ten segments were sent before, and this acknowledgement delivers two.
             assert_eq!(prr.on_ack(MSS * 2, MSS * 2, false, MSS), MSS * window, "{bound:?}");
         }
     }

@@ -23,7 +23,7 @@ pub struct Reno {
     whole: bool,
     /// Bytes acknowledged towards the next increase in avoidance.
     credit: Bytes,
-    /// cwnd and ssthresh before the last reduction, until it is undone.
+    /// cwnd and ssthresh before the last reduction, until the reduction is undone.
     prior: Option<(Bytes, Bytes)>,
 }
 
@@ -138,7 +138,7 @@ impl Reno {
         }
     }
 
-    /// The control with this cwnd, with a pacing rate if pacing is enabled.
+    /// The control: this cwnd, and a pacing rate if pacing is enabled.
     #[inline]
     pub(crate) fn control(&self, pacing: &WindowPacing) -> Control {
         Control { cwnd: self.cwnd, pacing_rate: pacing.rate(self.cwnd, self.ssthresh), burst: Bytes::MAX }
@@ -189,7 +189,7 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
     /// Recovery begins.
     fn on_recovery_entered(&mut self, reno: &mut Reno, event: &RecoveryEntered);
 
-    /// The retransmission timer expired; Reno collapses after this.
+    /// The retransmission timer expired. [`Reno::collapse`] follows this call.
     #[inline]
     fn on_timeout(&mut self) {}
 

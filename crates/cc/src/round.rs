@@ -10,8 +10,8 @@ pub struct RoundCounter {
 }
 
 impl RoundCounter {
-    /// Feeds one acknowledgement: bytes delivered when its newest packet was sent, and bytes delivered now.
-    /// Returns whether a new round begins.
+    /// Feeds one acknowledgement: the connection's delivered count when its newest packet was sent, and the delivered
+    /// count now. Returns whether a new round begins.
     #[inline]
     pub fn on_ack(&mut self, delivered_at_send: Bytes, delivered: Bytes) -> bool {
         if delivered_at_send < self.next {
@@ -72,7 +72,7 @@ pub(crate) struct RoundSamples {
 }
 
 impl RoundSamples {
-    /// Samples of a path with this base RTT, at the start of a round.
+    /// Starts with a known base RTT, at the start of a round.
     #[cfg(test)]
     pub fn of_base(base: Nanos) -> Self {
         Self { base: Some(base), ..Self::default() }
@@ -115,7 +115,7 @@ mod tests {
     /// A round ends when the first packet sent after its start is acknowledged.
     #[test]
     fn round_ends_with_first_packet_sent_after_its_start() {
-        // Packets of 10 bytes, four in flight: four are sent together, then one per delivery.
+        // Packets have 10 bytes, and four are in flight: four packets are sent together, then one packet per delivery.
         let mut rounds = RoundCounter::default();
         let starts = [(0, 10), (0, 20), (0, 30), (0, 40), (10, 50), (20, 60), (30, 70), (40, 80), (50, 90)];
         let expected = [true, false, false, false, true, false, false, false, true];

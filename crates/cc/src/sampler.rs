@@ -100,7 +100,7 @@ impl RateSampler {
         }
     }
 
-    /// A duplicate acknowledgement without SACK: an unknown packet of `bytes` was delivered. The packet counts
+    /// A duplicate acknowledgement without SACK arrived: an unknown packet of `bytes` was delivered. The packet counts
     /// immediately, as in Linux's SACK emulation. Otherwise all packets behind a hole would seem to be delivered
     /// together when the hole is filled.
     #[inline]
@@ -116,8 +116,8 @@ impl RateSampler {
         self.delivered_at = now;
     }
 
-    /// A cumulative acknowledgement of `acked` bytes follows. Duplicate acknowledgements may have reported all of these
-    /// bytes but one segment `mss`, which the cumulative acknowledgement itself delivers.
+    /// A cumulative acknowledgement of `acked` bytes is about to be processed. Duplicate acknowledgements may have
+    /// reported all of these bytes but one segment `mss`, which the cumulative acknowledgement itself delivers.
     #[inline]
     pub fn on_cumulative(&mut self, acked: Bytes, mss: Bytes) {
         self.covered = self.anticipated.min(acked - mss);
@@ -242,14 +242,15 @@ mod tests {
             }
         }
         // The newest of these packets was sent at 33 ms, when 20 packets had been acknowledged and duplicates had
-        // reported three. Duplicates have since reported nine more, and the acknowledgement adds the two that no
-        // duplicate reported. The send phase lasts from 19 ms, when the last packet before the hole was sent, to 33 ms.
+        // reported three packets. Duplicates have since reported nine more packets, and the acknowledgement adds the
+        // two packets that no duplicate reported. The send phase lasts from 19 ms, when the last packet before the hole
+        // was sent, to 33 ms.
         let sample = after.unwrap();
         assert_eq!((sample.delivered, sample.interval), (PACKET * 11, ms(14)));
         assert_eq!(pipe.sampler.delivered(), PACKET * 40);
     }
 
-    /// A steady pipe gives the exact rate.
+    /// A steady stream of packets gives the exact rate.
     #[test]
     fn sampler_steady_pipe_gives_exact_rate() {
         // One packet per ms, each acknowledged after 10 ms: 1000 B/ms.
@@ -371,7 +372,7 @@ mod tests {
         assert_eq!(pipe.ack(ms(12), 0, ms(1)), None, "a sample is given once");
     }
 
-    /// Idle time belongs to no interval.
+    /// No sample's interval includes idle time.
     #[test]
     fn sampler_idle_time_belongs_to_no_interval() {
         let mut pipe = Pipe::default();
@@ -382,7 +383,7 @@ mod tests {
         assert_eq!((sample.delivered, sample.interval), (PACKET, ms(10)));
     }
 
-    /// A sample counts the losses since its packet was sent.
+    /// A sample counts the bytes lost since the sampled packet was sent.
     #[test]
     fn sampler_reports_losses_since_the_packet_left() {
         let mut pipe = Pipe::default();

@@ -1,4 +1,4 @@
-//! Plain events for unit tests, varied with struct update syntax.
+//! Events with default values for unit tests; tests change fields with struct update syntax.
 
 use crate::{
     Ack, Bytes, CongestionCause, CongestionControl, IdleRestart, IdleRule, Info, Lost, Nanos, Params, Phase, Random,
@@ -40,7 +40,7 @@ pub fn setup(info: &'static Info, mss: u64, overrides: &[(&str, f64)]) -> Setup 
     }
 }
 
-/// `acked` bytes are acknowledged at time zero, in the open phase, with cwnd as the limit.
+/// `acked` bytes are acknowledged at time zero, in the open phase; cwnd limited the data in flight.
 pub fn ack(acked: u64) -> Ack {
     let acked = Bytes::new(acked);
     Ack {
@@ -59,7 +59,7 @@ pub fn sample(micros: u64) -> Ack {
     Ack { rtt: Some(Nanos::from_micros(micros)), ..ack(MSS) }
 }
 
-/// A round of three samples with the minimum `micros`; the last sample ends it.
+/// A round of three RTT samples with the minimum `micros`; the last sample ends the round.
 pub fn round(scheme: &mut impl CongestionControl, micros: u64) {
     scheme.on_ack(&sample(micros + 5_000));
     scheme.on_ack(&sample(micros));

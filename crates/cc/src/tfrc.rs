@@ -39,15 +39,15 @@ pub fn throughput(segment: Bytes, rtt: Nanos, p: f64) -> Rate {
     }
 }
 
-/// The p at which the equation yields `rate` (RFC 5348 section 6.3.1, which requires a rate within 5 %),
-/// above 0 and at most 1. Rates below the equation's minimum yield p = 1.
+/// The p at which the equation yields `rate`, above 0 and at most 1. RFC 5348 section 6.3.1 requires an accuracy of 5 %
+/// of the rate. Rates below the equation's minimum yield p = 1.
 pub fn loss_event_rate(segment: Bytes, rtt: Nanos, rate: Rate) -> f64 {
     let rate = rate.as_bytes_per_sec().max(1) as f64;
     let goal = segment.as_f64() / (rtt.max(LEAST_RTT).as_secs_f64() * rate);
     if goal >= round_trips_per_segment(1.0) {
         return 1.0;
     }
-    // f rises with p and is never below its first term, so the p at which that term meets the goal is an
+    // f rises with p and is never below its first term, so the p at which the first term alone equals `goal` is an
     // upper bound.
     let (mut low, mut high) = (0.0, (1.5 * goal * goal).min(1.0));
     for _ in 0..HALVINGS {

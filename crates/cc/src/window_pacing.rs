@@ -4,10 +4,11 @@ use crate::{Bytes, Nanos, Param, Rate, Setup};
 
 /// In slow start cwnd doubles within a round trip, so the pacing rate must be twice cwnd / srtt.
 const SLOW_START_RATIO: f64 = 2.0;
-/// In avoidance a little headroom makes cwnd the limit, not the pacing rate.
+/// In avoidance, pacing at 1.2 cwnd / srtt leaves headroom, so that cwnd limits the sender, not the pacing rate.
 const AVOIDANCE_RATIO: f64 = 1.2;
 
-/// Minimum RTT: shorter RTTs cannot be measured. Linux also counts RTTs in microseconds.
+/// Lower limit of srtt in the rate computation: shorter RTTs cannot be measured. Linux also counts RTTs in
+/// microseconds.
 pub(crate) const LEAST_RTT: Nanos = Nanos::from_micros(1);
 
 /// The parameter that enables pacing; schemes include it in their parameter lists.

@@ -7,8 +7,8 @@ use narrows_cc::schemes::{ALL, Entry, find};
 use narrows_cc::{Bytes, Feedback, Nanos, Params, Provenance, RecoveryStyle, Value};
 use proptest::prelude::*;
 
-/// Checks for any events that cwnd is at least a segment, rates are positive, and values are finite and below the
-/// limits.
+/// Checks, for any sequence of events, that cwnd is at least one segment, and that rates are positive and all values
+/// finite and below their limits.
 fn check(entry: &Entry, conditions: &Conditions, steps: &[Step]) {
     let name = entry.info.name;
     let mss = Bytes::new(conditions.mss);
@@ -45,10 +45,11 @@ fn run(entry: &Entry, params: &Params, conditions: Conditions, ops: &[Op]) -> Ve
     model.steps
 }
 
-/// Each case tries one of this many shares of the parameter sets, of which there are many hundreds.
+/// There are many hundreds of parameter sets; each test case tries one in `SHARES` of them.
 const SHARES: usize = 4;
 
-/// The defaults, each parameter alone at either end of its range, all at their minimum, and all at their maximum.
+/// Parameter sets: the defaults, each parameter alone at either end of its range, all parameters at their minimum, and
+/// all at their maximum.
 fn extreme_params(entry: &Entry) -> Vec<Params> {
     let defaults = Params::defaults(entry.info.params);
     let (mut all_min, mut all_max) = (defaults.clone(), defaults.clone());
@@ -87,7 +88,7 @@ proptest! {
         conditions in crate::model::conditions(),
         ops in crate::model::ops(),
     ) {
-        // Schemes that leave recovery to the transport treat loss as congestion.
+        // The schemes that leave recovery to the transport are the loss-based schemes.
         for entry in ALL.iter().filter(|entry| entry.info.recovery == RecoveryStyle::Prr) {
             let name = entry.info.name;
             let steps = run(entry, &Params::defaults(entry.info.params), conditions, &ops);
@@ -109,7 +110,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
-    /// Every scheme survives the extremes of its parameters.
+    /// Every scheme stays within bounds at the extremes of its parameters.
     #[test]
     #[ignore = "seconds: `make test`"]
     fn contract_every_scheme_survives_parameter_extremes(
@@ -128,7 +129,7 @@ proptest! {
 /// The model of these tests reaches every event and phase.
 #[test]
 fn contract_model_reaches_every_event_and_phase() {
-    // Otherwise the properties above might hold only because some event never occurred.
+    // If some event never occurred, the properties above might hold only for that reason.
     let conditions = Conditions { mss: 1_448, initial_window_segments: 10, rtt: Nanos::from_millis(20), seed: 1 };
     let ack = |lost, delivered, marked| Op::Ack { lost, delivered, late: 0, marked };
     let ops = [
@@ -171,8 +172,8 @@ fn registry_every_entry_is_well_formed() {
             assert!(!name.is_empty() && name.bytes().all(legal), "'{name}' is not a lower-case name");
             assert_eq!(find(name).map(|found| found.info.name), Some(info.name));
         }
-        // Datagram transports identify a scheme by its feedback, except for [`Feedback::Packets`], the
-        // default.
+        // Datagram transports identify a scheme by its feedback, so each kind of feedback except the default,
+        // [`Feedback::Packets`], must belong to one scheme only.
         let schemes_with_it = ALL.iter().filter(|other| other.feedback == entry.feedback).count();
         assert!(schemes_with_it == 1 || entry.feedback == Feedback::Packets, "{}: {:?}", info.name, entry.feedback);
         assert!(!info.summary.is_empty() && !info.summary.contains('\n'), "{}", info.name);

@@ -1,4 +1,5 @@
-//! Coupled schemes over paths with given loss: the total of the subflows and its distribution.
+//! Coupled schemes over paths with given loss rates: the total cwnd of the subflows and its distribution over the
+//! paths.
 //!
 //! ```text
 //!             ┌── path 1: a packet in 1/p₁ is lost ──┐
@@ -68,7 +69,7 @@ impl Subflow {
         }));
     }
 
-    /// Sends a window and, a round trip later, reports it as delivered or lost.
+    /// Sends a full cwnd of packets and, a round trip later, reports each packet as delivered or lost.
     fn round(&mut self, paths: &Paths) {
         if self.recovering {
             self.recovering = false;
@@ -91,7 +92,7 @@ impl Subflow {
     }
 }
 
-/// Mean cwnds, in segments, of subflows over paths with these loss probabilities.
+/// Mean cwnds, in segments, of the subflows of one connection over paths with these loss probabilities.
 fn windows<const N: usize>(name: &str, losses: [f64; N]) -> [f64; N] {
     let mut number = 0;
     let mut subflows = losses.map(|loss| {
@@ -111,20 +112,22 @@ fn together<const N: usize>(name: &str, losses: [f64; N]) -> f64 {
     windows(name, losses).iter().sum()
 }
 
-/// Equal within 8 %: cwnd is a whole number of segments, and the square-root laws hold only for small steps.
+/// Whether two values are equal within 8 %. The tolerance is needed because cwnd is a whole number of segments, and the
+/// square-root laws hold only for small steps.
 fn near(found: f64, expected: f64) -> bool {
     (found / expected - 1.0).abs() < 0.08
 }
 
-/// At equal loss the subflows together take the share that their control law gives.
+/// On paths with equal loss the subflows together take the share that their control law gives.
 #[test]
 fn coupled_at_equal_loss_take_the_share_of_their_law() {
     // At p = 0.002 three subflows would have cwnds below 20 segments, where rounding to whole segments costs 9 %.
     for p in [0.001, 0.0005] {
         let one = together("newreno", [p]);
         assert!(near(together("newreno", [p; 2]), 2.0 * one), "uncoupled subflows are two at {p}");
-        // Growth of g/w per segment gives sqrt(g) of Reno's window. EWTCP has g = 1/n², and OLIA equals EWTCP at equal
-        // windows, so n subflows match one Reno flow. SEMI-COUPLED has g = 1/n, so n subflows match sqrt(n) flows.
+        // Growth of g/w segments per acknowledged segment gives sqrt(g) times Reno's cwnd. EWTCP has g = 1/n², and OLIA
+        // equals EWTCP if all cwnds are equal, so n subflows match one Reno flow. SEMI-COUPLED has g = 1/n, so n
+        // subflows match sqrt(n) Reno flows.
         let relative = |name| [together(name, [p; 2]) / one, together(name, [p; 3]) / one];
         for name in ["ewtcp", "olia"] {
             let [two, three] = relative(name);
@@ -132,8 +135,9 @@ fn coupled_at_equal_loss_take_the_share_of_their_law() {
         }
         let [two, three] = relative("mptcp-semicoupled");
         assert!(near(two, 2_f64.sqrt()) && near(three, 3_f64.sqrt()), "SEMI-COUPLED at {p}: {two}, {three}");
-        // LIA and BALIA use the best of the subflows' oscillating windows, which exceeds the mean window: they take
-        // more than one Reno flow, by up to the square root of the excess. COUPLED oscillates between the paths.
+        // LIA and BALIA use the best of the subflows' oscillating cwnds, which exceeds the mean cwnd: they take more
+        // than one Reno flow takes, by a factor of up to the square root of this excess. COUPLED oscillates between the
+        // paths.
         for name in ["lia", "balia", "mptcp-coupled"] {
             let [two, three] = relative(name);
             assert!((0.95..1.25).contains(&two) && (0.95..1.25).contains(&three), "{name} at {p}: {two}, {three}");
@@ -151,20 +155,20 @@ fn coupled_traffic_leaves_congested_path_by_its_law() {
             let [first, second] = windows(name, [good, bad]);
             (second / (first + second), (first + second) / one)
         };
-        // If the increase on each path is independent, windows follow 1/sqrt(p): the worse path takes a third of the
-        // sum. For EWTCP the sum is three quarters of a Reno flow on the better path.
+        // If the increase on each path is independent, cwnds are proportional to 1/sqrt(p): the worse path takes a
+        // third of the sum of the cwnds. For EWTCP the sum is three quarters of a Reno flow on the better path.
         let (uncoupled, _) = outcome("newreno");
         let (weighted, sum) = outcome("ewtcp");
         assert!(near(uncoupled, 1.0 / 3.0) && near(weighted, 1.0 / 3.0), "{uncoupled}, {weighted}");
         assert!(near(sum, 0.75), "EWTCP: {sum}");
-        // If the increase is shared, windows follow 1/p: the worse path takes a fifth of the sum. SEMI-COUPLED's sum is
-        // sqrt(a (1/p1 + 1/p2)) = sqrt(1.25) of Reno's window.
+        // If the increase is shared, cwnds are proportional to 1/p: the worse path takes a fifth of the sum of the
+        // cwnds. SEMI-COUPLED's sum is sqrt(a (1/p1 + 1/p2)), which is sqrt(1.25) times Reno's cwnd.
         let (semi, sum) = outcome("mptcp-semicoupled");
         assert!(near(semi, 0.2) && near(sum, 1.25_f64.sqrt()), "SEMI-COUPLED: {semi}, {sum}");
         let (lia, sum) = outcome("lia");
         assert!(near(lia, 0.2) && near(sum, 0.95), "LIA: {lia}, {sum}");
-        // The other schemes shift more traffic, in the order that their designs imply; none takes much less than Reno
-        // on the better path.
+        // The other schemes shift more traffic off the worse path, in the order that their designs imply; none takes
+        // much less than one Reno flow on the better path.
         let (balia, of_balia) = outcome("balia");
         let (olia, of_olia) = outcome("olia");
         let (coupled, of_coupled) = outcome("mptcp-coupled");

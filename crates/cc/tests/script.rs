@@ -18,7 +18,8 @@ impl<P: bbr_v2_v3::Policy> Core for bbr_v2_v3::BbrCore<P> {
     type Policy = P;
 }
 
-/// Maximum steps of a script towards a state: a scheme that has not reached the state by then fails.
+/// Maximum number of steps of a script towards a state. If the scheme has not reached the state by then, the test
+/// fails.
 const PATIENCE: usize = 10_000;
 
 /// The shortest time between two acknowledgements.
@@ -34,7 +35,7 @@ pub struct Script<C> {
     pub lost: Bytes,
     /// Inflight after the next acknowledgement.
     pub inflight: Bytes,
-    /// Inflight when the acknowledged packet was sent, and the bytes lost since then.
+    /// Inflight when the acknowledged packet was sent, and the bytes lost since that time (`lost_since`).
     pub tx_in_flight: Bytes,
     pub lost_since: Bytes,
     pub phase: Phase,
@@ -70,8 +71,8 @@ impl<C: Scheme> Script<C> {
         script
     }
 
-    /// An acknowledgement of `acked` segments that arrives `after` the last acknowledgement. If `round`, it begins a
-    /// round: it covers packets sent after the last acknowledgement.
+    /// An acknowledgement of `acked` segments that arrives `after` the last acknowledgement. If `round`, the
+    /// acknowledged packets were sent after the last acknowledgement, so this acknowledgement begins a round.
     pub fn next(&mut self, after: Nanos, acked: u64, round: bool) -> Ack {
         self.now += after;
         let prior_delivered = if round { self.delivered } else { Bytes::ZERO };
@@ -106,8 +107,8 @@ impl<C: Scheme> Script<C> {
         })
     }
 
-    /// Declares the segment with this number lost. The segment was sent with `tx` in flight; `since` segments were lost
-    /// since then, this one included.
+    /// Declares the segment with this number lost. The segment was sent with `tx` in flight; since its transmission
+    /// `since` segments were lost, this segment included.
     pub fn lose(&mut self, number: u64, tx: Bytes, since: u64) {
         self.lost += self.mss;
         self.newly_lost += self.mss;

@@ -1,18 +1,19 @@
 //! ACK aggregation: the excess of acknowledged over expected data (Linux `tcp_bbr.c`).
 //!
-//! If a link or receiver bunches acknowledgements, a cwnd of gain x BDP is used up before the next bunch. The estimator
-//! measures the excess over bandwidth x time in epochs; the maximum excess over 5 to 10 round trips is added to cwnd.
+//! If a link or receiver bunches acknowledgements, a cwnd of gain x BDP is used up before the next bunch arrives. The
+//! estimator measures, in epochs, by how much the acknowledged data exceeds bandwidth x time; the maximum excess of the
+//! last 5 to 10 round trips is added to cwnd.
 
 use crate::{Bytes, Nanos, Rate};
 
-/// Round trips per slot; the maximum covers two slots.
+/// Round trips per slot; the maximum excess is taken over two slots.
 const SLOT_ROUNDS: u32 = 5;
-/// An epoch ends after this many segments.
+/// An epoch ends after this many acknowledged segments.
 pub(super) const EPOCH_SEGMENTS: u64 = 1 << 20;
 /// Cap on the excess: the data that the bandwidth carries in this time.
 pub(super) const CAP: Nanos = Nanos::from_millis(100);
 
-/// A period in which more is acknowledged than the bandwidth carries.
+/// A period in which more data is acknowledged than the bandwidth carries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Epoch {
     since: Nanos,

@@ -30,7 +30,8 @@ impl<P: Policy> BbrCore<P> {
         self.model.state = to;
     }
 
-    /// Enters ProbeBW at a random phase other than the draining one, so that flows do not probe in synchrony.
+    /// Enters ProbeBW in a random phase, but not in the draining phase. The random phase prevents flows from probing in
+    /// synchrony.
     fn enter_probe_bw(&mut self) {
         let last = CYCLE_PHASES - 1;
         let drawn = self.model.random.below(u64::from(last)) as u8;
@@ -38,8 +39,8 @@ impl<P: Policy> BbrCore<P> {
         self.transition(State::ProbeBw { phase, since: self.model.delivered_at });
     }
 
-    /// Step 1: rounds, the policer estimator and the bandwidth filter. Returns whether the rate sample was
-    /// application-limited, or `None` without a sample.
+    /// Step 1: updates the round counter, the policer estimator and the bandwidth filter. Returns whether the rate
+    /// sample was application-limited, or `None` without a sample.
     #[inline]
     fn update_bandwidth(&mut self, ack: &Ack) -> Option<bool> {
         let model = &mut self.model;
@@ -52,8 +53,8 @@ impl<P: Policy> BbrCore<P> {
         let limited = model.is_limited(sample);
         self.sample_policer(!ack.lost.is_zero(), limited);
         let model = &mut self.model;
-        // An application-limited sample is only a lower bound, so it counts only if it is not below the
-        // estimate.
+        // An application-limited sample is only a lower bound of the bandwidth, so it counts only if it is not below
+        // the estimate.
         if !limited || sample.rate >= model.bw.get() {
             model.bw.update(model.settings.bw_window, model.round.count(), sample.rate);
         }
@@ -71,7 +72,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 2: ACK aggregation.
+    /// Step 2: updates the ACK aggregation estimator.
     #[inline]
     fn update_aggregation(&mut self, ack: &Ack) {
         let model = &mut self.model;
@@ -85,7 +86,7 @@ impl<P: Policy> BbrCore<P> {
         model.aggregation.sample(ack.now, ack.acked, bw, model.cwnd, model.settings.mss * EPOCH_SEGMENTS);
     }
 
-    /// Step 3: the gain cycle.
+    /// Step 3: advances the gain cycle.
     #[inline]
     fn update_cycle(&mut self, ack: &Ack) {
         if let State::ProbeBw { phase, since } = self.model.state
@@ -96,7 +97,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 4: the pipe is full after three round trips in a row without growth by a quarter.
+    /// Step 4: the pipe is full when the bandwidth has not grown by a quarter for three consecutive round trips.
     #[inline]
     fn check_full_bw_reached(&mut self, app_limited: bool) {
         let model = &mut self.model;
@@ -125,7 +126,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 6: the min_rtt filter, and ProbeRTT when it expires.
+    /// Step 6: updates the min_rtt filter, and enters ProbeRTT when min_rtt expires.
     #[inline]
     fn update_min_rtt(&mut self, ack: &Ack) {
         let window = self.model.settings.min_rtt_window;
@@ -143,7 +144,7 @@ impl<P: Policy> BbrCore<P> {
         let allowed = !self.model.settings.probe_rtt_duration.is_zero() && !self.model.idle_restart;
         if expired && allowed && !probing {
             self.transition(State::ProbeRtt(ProbeRtt::ENTRY));
-            // cwnd is saved in the new state, as in Linux, so that an older, larger saved cwnd is kept.
+            // The transition precedes the save, as in Linux: in ProbeRTT a larger cwnd that was saved before is kept.
             self.model.save_cwnd();
             self.model.probe_rtt_limited = Some((ack.delivered, ack.delivered));
         }
@@ -173,7 +174,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 7: the pacing rate. Until the pipe is full, the rate only rises.
+    /// Step 7: sets the pacing rate. Until the pipe is full, the pacing rate only rises.
     #[inline]
     fn set_pacing_rate(&mut self, srtt: Option<Nanos>, gain: f64) {
         let model = &mut self.model;
@@ -187,7 +188,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Step 8: cwnd.
+    /// Step 8: sets cwnd.
     #[inline]
     fn set_cwnd(&mut self, ack: &Ack) {
         // If nothing was delivered, only the caps apply.
@@ -217,7 +218,7 @@ impl<P: Policy> BbrCore<P> {
         window.max(model.settings.min_window)
     }
 
-    /// Returns cwnd after loss and recovery, and whether this cwnd is final (no growth follows).
+    /// Returns cwnd after the response to loss and recovery, and whether this cwnd is final (no growth follows).
     #[inline]
     fn recover_or_restore(&mut self, ack: &Ack) -> (Bytes, bool) {
         let model = &mut self.model;
@@ -251,8 +252,8 @@ impl<P: Policy> BbrCore<P> {
     }
 }
 
-/// Whether the receiver may have delayed this acknowledgement: it covers one packet below full size, with no other
-/// packet in flight. The RTT sample of such an acknowledgement must not replace an expired minimum.
+/// Whether the receiver may have delayed this acknowledgement: the acknowledgement covers one packet below full size,
+/// and no other packet was in flight. The RTT sample of such an acknowledgement must not replace an expired minimum.
 fn may_be_delayed(ack: &Ack, mss: Bytes) -> bool {
     let lone = ack.rate.is_some_and(|sample| sample.delivered == ack.acked);
     lone && ack.acked < mss
@@ -281,7 +282,7 @@ impl Model {
         }
     }
 
-    /// Initial pacing, before any bandwidth sample: cwnd per RTT, times the gain of Startup.
+    /// Sets the initial pacing rate, before any bandwidth sample: cwnd / RTT times the gain of Startup.
     fn start_pacing(&mut self, rtt: Nanos) {
         let gain = self.settings.high_gain * self.settings.pacing_share;
         self.set_pacing_rate(self.cwnd.per(rtt).mul_f64(gain));
@@ -344,7 +345,8 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
 
     fn on_timeout(&mut self, event: &Timeout) {
         let model = &mut self.model;
-        // In recovery cwnd has been saved already; in a series of timeouts the largest cwnd is kept.
+        // If recovery precedes the timeout, cwnd is already saved. In a series of timeouts the largest saved cwnd is
+        // kept.
         if model.phase != Phase::Recovery {
             model.save_cwnd();
         }
@@ -356,7 +358,7 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
     }
 
     fn on_spurious_loss(&mut self, _event: &SpuriousLoss) {
-        // The next round trip sets a new reference rate and restarts the count.
+        // The next round trip sets a new reference rate (`full_bw`) and restarts the count of rounds without growth.
         let model = &mut self.model;
         model.full_bw = Rate::ZERO;
         let sample = model.policer_sample(false, false);
@@ -372,7 +374,8 @@ impl<P: Policy> CongestionControl for BbrCore<P> {
         model.idle_restart = true;
         model.aggregation.restart(event.now);
         match model.state {
-            // The pipe is empty: pacing at the bandwidth fills it, and a higher rate would only build a queue.
+            // The pipe is empty: pacing at the estimated bandwidth fills it, and a higher rate would only build a
+            // queue.
             State::ProbeBw { .. } => self.set_pacing_rate(None, 1.0),
             State::ProbeRtt(ProbeRtt { until: Some(end), .. }) => self.leave_probe_rtt(event.now, end),
             _ => {}

@@ -3,7 +3,7 @@
 use crate::Nanos;
 
 /// The share of the buffer in use: the queueing delay over the maximum queueing delay of the connection. If the flow
-/// has never filled the buffer, its longest queue so far counts as a full buffer.
+/// has never filled the buffer, the longest queue so far counts as a full buffer.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct BufferFill {
     max_rtt: Nanos,
@@ -16,7 +16,7 @@ impl BufferFill {
         self.max_rtt = self.max_rtt.max(rtt);
     }
 
-    /// The maximum sample.
+    /// The maximum RTT sample.
     #[inline]
     pub fn max_rtt(&self) -> Nanos {
         self.max_rtt

@@ -10,7 +10,7 @@ use crate::{Bytes, Nanos, Rate};
 const INTERVAL_ROUNDS: u32 = 4;
 /// Maximum length of an interval in round trips; a longer interval is abandoned.
 const INTERVAL_ROUNDS_MAX: u32 = 4 * INTERVAL_ROUNDS;
-/// Minimum ratio of lost to delivered data for an interval to count: 50/256, about 20 %.
+/// Minimum ratio of lost to delivered data for an interval to indicate a policer: 50/256, about 20 %.
 const LOSS: (u64, u64) = (50, 256);
 /// Two intervals agree if their rates differ by at most the first rate divided by this number …
 const AGREE_PART: u64 = 8;
@@ -71,7 +71,8 @@ impl Policer {
             return false;
         }
         if !self.sampling {
-            // The first loss shows that the bucket is empty: earlier rates would be too high.
+            // Sampling starts at the first loss, which shows that the bucket is empty: rates measured before it would
+            // be too high.
             if !e.newly_lost {
                 return false;
             }

@@ -4,7 +4,8 @@ use super::model::Model;
 use super::state::{PHASE_UP, State};
 use crate::{Ack, Bytes, Feedback, Info, Nanos, Rate, ReceiverFeedback, Sent, Setup, Telemetry};
 
-/// Quanta that cwnd allows for: one in the sender's queue, one in its offload engine, one at the receiver.
+/// Number of send quanta that cwnd allows for: one in the sender's queue, one in the sender's offload engine and one at
+/// the receiver.
 const QUANTA: u64 = 3;
 
 /// The response to the start of fast recovery.
@@ -59,13 +60,13 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
         self.state_gain(model)
     }
 
-    /// The pacing gain of the state. Not meant to be overridden.
+    /// The pacing gain of the current state. Not meant to be overridden.
     #[inline]
     fn state_gain(&self, model: &Model) -> f64 {
         match model.state() {
             State::Startup => model.settings().high_gain,
             State::Drain => model.settings().drain_gain,
-            // A policer would drop every probe.
+            // Behind a policer BBR does not probe: the policer would drop every probe.
             State::ProbeBw { phase, .. } if model.policed().is_none() => self.probe_gain(phase, model),
             State::ProbeBw { .. } | State::ProbeRtt { .. } => 1.0,
         }
@@ -106,7 +107,7 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
         model.inflight() <= model.inflight_at(self, 1.0)
     }
 
-    /// The bandwidth to use in place of the `estimate`: for pacing, cwnd and all tests of inflight.
+    /// The bandwidth to use instead of `estimate` for pacing, for cwnd and wherever inflight is compared with a target.
     #[inline]
     fn bandwidth(&self, estimate: Rate, _model: &Model) -> Rate {
         estimate
@@ -153,7 +154,7 @@ pub trait Policy: Clone + core::fmt::Debug + Send + Sync + 'static {
         window.max(ack.inflight + ack.acked)
     }
 
-    /// The pacing gain that replaces the state's after [`Policy::conserve`] has set cwnd, until the next
+    /// The pacing gain that replaces the state's pacing gain after [`Policy::conserve`] has set cwnd, until the next
     /// acknowledgement. It affects the pacing rate only.
     #[inline]
     fn conserving_gain(&self) -> Option<f64> {
@@ -189,8 +190,8 @@ impl Model {
         Bytes::new(segments * mss)
     }
 
-    /// The inflight of `gain` BDPs at the maximum delivery rate, with which Drain and the phases of ProbeBW compare
-    /// inflight to decide whether they are over.
+    /// The inflight of `gain` BDPs at the maximum delivery rate, with which inflight is compared to decide whether
+    /// Drain or a phase of ProbeBW is over.
     #[inline]
     pub fn inflight_at<P: Policy>(&self, policy: &P, gain: f64) -> Bytes {
         self.target(policy, policy.bandwidth(self.max_bw(), self), gain, Bytes::ZERO)

@@ -13,7 +13,7 @@ pub const PHASE_DOWN: u8 = 1;
 /// The state of BBR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Searching for the bandwidth, doubling per round trip.
+    /// Searching for the bandwidth: the sending rate doubles per round trip.
     Startup,
     /// Draining the queue that Startup built.
     Drain,
@@ -49,7 +49,7 @@ impl State {
             (Self::Drain | Self::ProbeRtt { .. }, Self::ProbeBw { phase, .. }) => {
                 phase != PHASE_DOWN && phase < CYCLE_PHASES
             }
-            // The next phase, or a restart of the cycle when the use of the long-term bandwidth ends.
+            // The cycle advances to the next phase, or restarts when the use of the long-term rate ends.
             (Self::ProbeBw { phase, .. }, Self::ProbeBw { phase: next, .. }) => {
                 next == (phase + 1) % CYCLE_PHASES || (next != PHASE_DOWN && next < CYCLE_PHASES)
             }

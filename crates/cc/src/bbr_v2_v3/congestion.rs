@@ -37,7 +37,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// UpdateCongestionSignals: the bandwidth filter, and once per loss round the short-term bounds.
+    /// UpdateCongestionSignals: updates the bandwidth filter, and once per loss round the short-term bounds.
     #[inline]
     pub(super) fn update_congestion(&mut self, ack: &Ack, sample: &RateSample) {
         let model = &mut self.model;
@@ -50,8 +50,8 @@ impl<P: Policy> BbrCore<P> {
                 model.round_start = true;
                 model.rounds_since_probe = model.rounds_since_probe.saturating_add(1);
             }
-            // An application-limited sample is only a lower bound, so it counts only if it is not below the
-            // estimate.
+            // An application-limited sample is only a lower bound of the bandwidth, so it counts only if it is not
+            // below the estimate.
             if !sample.app_limited || sample.rate >= model.max_bw.get() {
                 model.max_bw.update(sample.rate);
             }
@@ -69,7 +69,7 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// AdaptLowerBoundsFromCongestion, outside of probes.
+    /// AdaptLowerBoundsFromCongestion: lowers the short-term bounds, except during probes.
     fn adapt_lower_bounds(&mut self) {
         let model = &mut self.model;
         let (beta, max_bw) = (model.settings.beta, model.max_bw.get());
@@ -150,8 +150,8 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// SaveStateUponLoss, once per recovery: otherwise, a second save after the loss that ended a probe would
-    /// overwrite the state from before that loss.
+    /// SaveStateUponLoss, at most once per recovery: a second save, after the loss that ended a probe, would overwrite
+    /// the state from before that loss.
     pub(super) fn save_state(&mut self) {
         let model = &mut self.model;
         model.save_cwnd();

@@ -29,8 +29,8 @@ const NO_SAMPLE: RateSample = RateSample {
 };
 
 impl Model {
-    /// The rate sample of an acknowledgement; all zero without one. Samples of ProbeRTT count as
-    /// application-limited.
+    /// The rate sample of an acknowledgement; all zero if the acknowledgement has no sample. Samples of ProbeRTT count
+    /// as application-limited.
     #[inline]
     fn sample(&self, ack: &Ack) -> RateSample {
         ack.rate.map_or(NO_SAMPLE, |sample| RateSample {

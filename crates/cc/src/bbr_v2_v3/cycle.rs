@@ -83,7 +83,8 @@ impl<P: Policy> BbrCore<P> {
     fn probe_if_due(&mut self, ack: &Ack) -> bool {
         let model = &mut self.model;
         if model.settings.ecn && model.marks_have_ceased(ack) {
-            // With this slope the first round of the probe raises inflight_long by about the intended share.
+            // Starting from this slope, the first round of the probe raises inflight_long by about the share
+            // `ecn_reprobe_gain`.
             let wanted = model.inflight_long.mul_f64(model.settings.ecn_reprobe_gain);
             let segments = (wanted.as_u64() / model.settings.mss.as_u64()).max(1);
             self.start_refill(segments.ilog2().min(MOST_UP_ROUNDS));
@@ -102,8 +103,8 @@ impl<P: Policy> BbrCore<P> {
     fn adapt_long_term(&mut self, ack: &Ack, sample: &RateSample) -> bool {
         let model = &self.model;
         if model.marks.high && model.probe_samples {
-            // A round with too large a share of marked deliveries shows that the probe was too high, as a
-            // flight with too much loss does.
+            // Too large a share of marked deliveries in a round shows that inflight was too high in the probe, like too
+            // many losses in a flight.
             let state = model.state;
             self.handle_too_high(ack.now, sample.tx_in_flight, sample.app_limited);
             if self.model.state != state {
@@ -122,8 +123,8 @@ impl<P: Policy> BbrCore<P> {
                             model.max_bw.advance();
                         }
                         if model.probe_precautionary && !model.probe_too_high {
-                            // The cautious probe reached inflight_long and was not too high, so the next probe goes
-                            // beyond inflight_long.
+                            // The cautious probe reached inflight_long without too many losses or marks, so the next
+                            // probe goes beyond inflight_long.
                             self.start_refill(0);
                             return true;
                         }
@@ -171,7 +172,8 @@ impl Model {
         self.probe_up_per_inc = (self.cwnd / growth).max(self.settings.mss);
     }
 
-    /// ProbeInflightLongtermUpward: raises `inflight_long` only while inflight reaches it, which proves the bound safe.
+    /// ProbeInflightLongtermUpward: raises `inflight_long` only while cwnd is full and not below `inflight_long`: this
+    /// shows that the bound is safe.
     #[inline]
     fn probe_upward(&mut self, acked: Bytes, v2: bool) {
         if !self.cwnd_full || self.cwnd < self.inflight_long {
@@ -191,8 +193,8 @@ impl Model {
         }
     }
 
-    /// IsRenoCoexistenceProbeTime: a Reno flow of this BDP loses a packet once in as many rounds as the BDP
-    /// has packets.
+    /// IsRenoCoexistenceProbeTime: a Reno flow with this BDP loses one packet every N rounds, where N is the BDP in
+    /// packets.
     #[inline]
     fn is_reno_time(&self, v2: bool) -> bool {
         let most = self.settings.probe_rounds;
@@ -209,20 +211,20 @@ impl Model {
             return true;
         }
         if v2 {
-            // The probe ends at a queue of a quarter BDP, which takes a round trip to measure.
+            // The probe ends when the queue reaches a quarter of the BDP. Measuring the queue takes a round trip.
             let gain = self.settings.up_inflight_gain;
             let elapsed = self.min_rtt().is_some_and(|rtt| ack.now > self.cycle_at + rtt);
             return elapsed && inflight >= self.inflight_at(self.max_bw.get(), gain);
         }
         if self.cwnd_full && self.cwnd >= self.inflight_long {
-            // inflight_long limits the rate, so a plateau would not show that the path is full.
+            // While inflight_long limits the rate, a plateau of the rate does not show that the path is full.
             self.full_bw.restart(sample.rate);
             return false;
         }
         self.full_bw.now
     }
 
-    /// IsTimeToCruise: inflight leaves headroom and no queue.
+    /// IsTimeToCruise: whether inflight leaves headroom and the queue is drained.
     #[inline]
     fn is_time_to_cruise(&self, ack: &Ack, v2: bool) -> bool {
         let inflight = if v2 { ack.inflight_before } else { self.inflight };

@@ -11,7 +11,7 @@ pub struct Marks {
     delivered: Bytes,
     /// Bytes delivered with a mark in this round.
     marked: Bytes,
-    /// min_rtt was once short enough for marks to count; from then on marks always count.
+    /// Marks count: set once min_rtt has been short enough, and never cleared.
     pub(super) eligible: bool,
     /// The last acknowledgement ended a round with at least the threshold share of marks.
     pub(super) high: bool,
@@ -85,7 +85,7 @@ impl Marks {
         self.marked.as_f64() < threshold * self.delivered.as_f64()
     }
 
-    /// Whether enough rounds in a row had a high share to end Startup.
+    /// Whether enough consecutive rounds had a high share of marks to end Startup.
     pub(super) fn ends_startup(&self, settings: &Settings) -> bool {
         self.high_rounds >= settings.ecn_startup_rounds
     }

@@ -22,7 +22,7 @@ impl MaxBw {
         self.current = self.current.max(rate);
     }
 
-    /// Begins a new cycle and drops the older of the two. Does nothing if the current cycle has no sample.
+    /// Begins a new cycle and drops the maximum of the older slot. Does nothing if the current cycle has no sample.
     pub fn advance(&mut self) {
         if !self.current.is_zero() {
             *self = Self { previous: self.current, current: Rate::ZERO };

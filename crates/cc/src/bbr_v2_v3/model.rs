@@ -33,7 +33,7 @@ pub struct Model {
     // Rates.
     pub(super) max_bw: MaxBw,
     pub(super) bw_short: Rate,
-    /// Set by marks if `ecn_bw` is on, as by default in v2 only.
+    /// Set by marks if `ecn_bw` is on; by default it is on in v2 only.
     pub(super) bw_long: Rate,
     /// The minimum of `max_bw`, `bw_short` and `bw_long` as of the last acknowledgement.
     pub(super) bw: Rate,
@@ -74,12 +74,12 @@ pub struct Model {
     pub(super) marks: Marks,
     pub(super) undo_state: Option<Undo>,
     pub(super) saved: Saved,
-    /// The state before the current recovery has been saved.
+    /// The state from before the current recovery is saved.
     pub(super) has_saved: bool,
-    /// When an event other than an acknowledgement began a loss round. The data delivered by the
-    /// acknowledgement that revealed the event belongs to the previous round.
+    /// When an event other than an acknowledgement last began a loss round. Data delivered by the acknowledgement that
+    /// revealed this event belongs to the previous round.
     pub(super) loss_round_at: Option<Nanos>,
-    /// When an event other than an acknowledgement began a round trip, as for `loss_round_at`.
+    /// Like `loss_round_at`, for round trips: when an event other than an acknowledgement last began one.
     pub(super) round_at: Option<Nanos>,
 
     pub(super) cwnd_full: bool,
@@ -241,7 +241,7 @@ impl Model {
         self.max_inflight = self.quantised(data);
     }
 
-    /// Target inflight: the BDP, or cwnd if that is smaller.
+    /// Target inflight: the smaller of the BDP and cwnd.
     #[inline]
     pub(super) fn target_inflight(&self, v2: bool) -> Bytes {
         let bdp = if v2 { self.inflight_at(self.bw, 1.0) } else { self.bdp() };
@@ -260,16 +260,16 @@ impl Model {
         (bound - headroom).max(self.settings.min_window)
     }
 
-    /// Whether `lost` bytes of a flight of `inflight` are too many (IsInflightTooHigh).
+    /// Whether the loss of `lost` bytes out of `inflight` bytes in flight exceeds the threshold (IsInflightTooHigh).
     #[inline]
     pub fn is_too_high(&self, lost: Bytes, inflight: Bytes) -> bool {
         !lost.is_zero() && (!self.settings.sack || lost.as_f64() > inflight.as_f64() * self.settings.loss_thresh)
     }
 
     /// The inflight at which losses reached the threshold (InflightAtLoss), for a lost packet of `size`. `inflight`:
-    /// data in flight when the packet was sent, the packet included. `lost`: bytes lost since then, the packet
-    /// included. `clamped`, as in v2: the result is at least the inflight before the packet, even if earlier losses
-    /// exceeded the threshold.
+    /// data in flight when the packet was sent, the packet included. `lost`: bytes lost since the packet was sent, the
+    /// packet included. `clamped`, as in v2: the result is at least the inflight before the packet, even if earlier
+    /// losses exceeded the threshold.
     pub fn inflight_at_loss(&self, size: Bytes, inflight: Bytes, lost: Bytes, clamped: bool) -> Bytes {
         let threshold = self.settings.loss_thresh;
         let inflight_before = (inflight - size).as_f64();
@@ -295,7 +295,7 @@ impl Model {
         self.bdp_multiple(self.bw, self.settings.probe_rtt_gain).max(self.settings.min_window)
     }
 
-    /// Initial pacing, before any bandwidth sample (InitPacingRate).
+    /// Sets the initial pacing rate, before any bandwidth sample (InitPacingRate).
     pub(super) fn start_pacing(&mut self, rtt: Nanos) {
         let rate = self.settings.initial_window.per(rtt);
         self.set_pacing_rate(rate.mul_f64(self.settings.startup_gain));

@@ -7,8 +7,8 @@ use crate::bbr_common::ProbeRtt;
 use crate::{Ack, IdleRestart, Nanos};
 
 impl<P: Policy> BbrCore<P> {
-    /// UpdateMinRTT: two filters. The shorter one schedules ProbeRTT; the longer one keeps the result of the
-    /// last ProbeRTT.
+    /// UpdateMinRTT: updates two minimum filters. The filter with the shorter window schedules ProbeRTT; the filter
+    /// with the longer window keeps the result of the last ProbeRTT.
     #[inline]
     pub(super) fn update_min_rtt(&mut self, ack: &Ack) {
         let model = &mut self.model;
@@ -37,7 +37,8 @@ impl<P: Policy> BbrCore<P> {
         if model.probe_rtt_expired && allowed && !probing {
             self.transition(State::ProbeRtt(ProbeRtt::ENTRY));
             let model = &mut self.model;
-            // cwnd is saved in the new state, as in the draft, so that an older, larger saved cwnd is kept.
+            // The transition precedes the save, as in the draft: in ProbeRTT a larger cwnd that was saved before is
+            // kept.
             model.save_cwnd();
             model.ack_phase = AckPhase::Stopping;
             model.round.restart(ack.delivered);
@@ -64,7 +65,7 @@ impl<P: Policy> BbrCore<P> {
         model.restore_window();
         model.reset_short_term();
         if model.full_bw_reached {
-            // Inflight is already low.
+            // Inflight is already low after ProbeRTT, so ProbeBW_DOWN ends immediately.
             self.start_down(now);
             self.start_cruise();
         } else {
@@ -81,7 +82,8 @@ impl<P: Policy> BbrCore<P> {
         model.idle_restart = true;
         model.epoch.restart(event.now);
         match model.state {
-            // The pipe is empty: pacing at the bandwidth fills it, and a higher rate would only build a queue.
+            // The pipe is empty: pacing at the estimated bandwidth fills it, and a higher rate would only build a
+            // queue.
             state if state.in_probe_bw() => model.pace(1.0),
             State::ProbeRtt(ProbeRtt { until: Some(end), .. }) => self.leave_probe_rtt(event.now, end),
             _ => {}

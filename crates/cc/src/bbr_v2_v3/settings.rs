@@ -77,7 +77,7 @@ pub const PARAMS: &[Param] = &[
     Param::flag("ecn_bw", false, "let marks cut the bandwidth bounds too"),
 ];
 
-/// The parameters of BBR v2: v3's, with the values of v2alpha where they differ.
+/// The parameters of BBR v2: the parameters of BBR v3, with the values of Linux v2alpha where the two differ.
 pub const PARAMS_V2: &[Param] = merged_params![PARAMS;
     with_default(PARAMS, "startup_gain", 2.885),
     with_default(PARAMS, "startup_cwnd_gain", 2.885),
@@ -120,7 +120,7 @@ pub struct Settings {
     pub probe_rtt_gain: f64,
     /// The share of gain x bandwidth that is used for pacing.
     pub pacing_share: f64,
-    /// As a share, not in per cent.
+    /// Loss threshold as a share, not in per cent.
     pub loss_thresh: f64,
     pub beta: f64,
     pub headroom: f64,

@@ -6,8 +6,8 @@ use super::state::{State, Undo};
 use crate::{Ack, Phase, RateSample};
 
 impl<P: Policy> BbrCore<P> {
-    /// Updates the plateau detector. It runs in every state, but only Startup and ProbeBW_UP use its result. v2 runs it
-    /// in Startup only, with the filtered rate.
+    /// Updates the plateau detector. The detector runs in every state, but only Startup and ProbeBW_UP use its result.
+    /// In v2 the detector runs in Startup only, on the filtered rate.
     #[inline]
     pub(super) fn check_full_bw(&mut self, sample: &RateSample) {
         let model = &mut self.model;
@@ -35,9 +35,9 @@ impl<P: Policy> BbrCore<P> {
         }
     }
 
-    /// Ends Startup if a whole round trip in recovery lost too much, in enough separate ranges (v2: acknowledgements),
-    /// or if enough rounds had many marks. Without selective acknowledgements one loss in recovery is enough, because
-    /// no more can be detected.
+    /// Ends Startup if too much was lost in a whole round trip in recovery, in enough separate ranges (v2: on enough
+    /// acknowledgements), or if enough rounds had a high share of marks. Without selective acknowledgements one loss in
+    /// recovery is enough, because the transport cannot detect more losses per round trip.
     #[inline]
     pub(super) fn check_startup_loss(&mut self, ack: &Ack, sample: &RateSample) {
         let model = &mut self.model;

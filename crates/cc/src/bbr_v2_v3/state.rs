@@ -5,7 +5,7 @@ use crate::bbr_common::ProbeRtt;
 /// The state of BBR (section 5.1.1 of the draft).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Searching for the bandwidth, doubling per round trip.
+    /// Searching for the bandwidth: the sending rate doubles per round trip.
     Startup,
     /// Draining the queue that Startup built.
     Drain,
@@ -53,7 +53,7 @@ impl State {
         match (self, next) {
             (Self::Startup, Self::Drain) | (Self::Drain, Self::Down) => true,
             (Self::Down, Self::Cruise) | (Self::Refill, Self::Up) | (Self::Up, Self::Down) => true,
-            // Time to probe, a second probe after a cautious one, or a probe resumed after a spurious loss.
+            // The scheduled probe, a second probe after a cautious probe, or a probe resumed after a spurious loss.
             (Self::Down | Self::Cruise | Self::Refill, Self::Refill) => true,
             // The loss that ended Startup was spurious.
             (Self::Drain | Self::Down | Self::Cruise | Self::Refill | Self::Up, Self::Startup) => true,
@@ -73,11 +73,11 @@ pub enum AckPhase {
     Init,
     /// The pipe is being filled.
     Refilling,
-    /// A probe has begun; arriving acknowledgements are for data sent before it.
+    /// A probe has begun; arriving acknowledgements are still for data sent before the probe.
     Starting,
     /// Arriving acknowledgements are for data sent in the probe.
     Feedback,
-    /// The probe is over; arriving acknowledgements are still for its data.
+    /// The probe is over; arriving acknowledgements are still for data sent in the probe.
     Stopping,
 }
 

@@ -27,7 +27,7 @@ impl Order {
         self.step = Step::Delivered;
     }
 
-    /// Asserts that an acknowledgement is in this step.
+    /// Asserts that the current acknowledgement is in `step`.
     pub(super) fn within_ack(&mut self, step: Step) {
         assert_eq!(self.step, step, "out of order within an acknowledgement");
     }

@@ -72,8 +72,8 @@ fn empty_acknowledgement_begins_no_round() {
     assert!(!driver.finish_ack(&ack, &end(ms(10), Bytes::ZERO)).round_start);
 }
 
-/// After cwnd was full, it counts as full until all data sent up to then is acknowledged, or longer if it is full
-/// again.
+/// Once cwnd was full, it counts as full until all data sent up to that time is acknowledged. If cwnd fills again
+/// meanwhile, this period is extended.
 #[test]
 fn usage_full_window_counts_for_a_round_trip() {
     let mut driver = driver("newreno");

@@ -18,7 +18,7 @@ pub(super) struct Usage {
     pub(super) limited: bool,
     /// Maximum data outstanding since `until` was set.
     pub(super) most: Bytes,
-    /// A new observation begins when this position is acknowledged.
+    /// A new observation of cwnd's use begins when this position is acknowledged.
     until: u64,
 }
 

@@ -1,15 +1,16 @@
 //! HyStart as Linux runs it (`tcp_cubic.c`, 5.6 and later).
 //!
 //! Two detectors end slow start (ssthresh = cwnd), from a cwnd of 16 segments on:
-//! * **ACK train**: acknowledgements at most 2 ms apart have arrived since the beginning of the round for longer than
-//!   half of (minimum RTT + offload delay); if paced, for longer than the whole sum.
-//! * **Delay**: the minimum RTT of the round, judged from the ninth sample on, exceeds the connection's minimum RTT by
-//!   an eighth of the latter, at least 4 ms and at most 16 ms.
+//! * **ACK train**: since the beginning of the round, acknowledgements have arrived at most 2 ms apart, for longer than
+//!   half of (minimum RTT + offload delay). With pacing, the limit is the whole sum.
+//! * **Delay**: from the ninth sample of the round on, the minimum RTT of the round is compared with the minimum RTT of
+//!   the connection. Slow start ends if the difference exceeds an eighth of the connection's minimum RTT; this limit is
+//!   at least 4 ms and at most 16 ms.
 //!
 //! Rounds are counted from the first acknowledgement, also below 16 segments (`hystart_update`). Each later round
 //! begins with the first acknowledgement of data sent after the previous round began, so rounds begin with bursts.
 //!
-//! A timeout restarts HyStart. Unlike HyStart++, Linux's HyStart never resumes slow start once it has ended it.
+//! A timeout restarts HyStart. Unlike HyStart++, Linux's HyStart never resumes a slow start that it has ended.
 
 use super::{HyStartState, SlowStartAck};
 use crate::{Bytes, Nanos};
@@ -117,7 +118,8 @@ mod tests {
         times.find(|&now| hystart.on_ack(&at(now, gap * n, rtt, 100.0)))
     }
 
-    /// A train of acknowledgements longer than half of (minimum RTT + 1 ms of offload delay) ends slow start.
+    /// A train of acknowledgements that lasts longer than half of (minimum RTT + 1 ms of offload delay) ends slow
+    /// start.
     #[test]
     fn hystart_linux_train_of_half_an_rtt_ends_slow_start() {
         let mut hystart = HyStartLinux::new(false);
@@ -141,7 +143,8 @@ mod tests {
         assert_eq!(round(&mut hystart, MS * 100, Nanos::from_micros(2_001), 30, MS * 40), None);
     }
 
-    /// The ninth sample of a round decides by delay: an eighth of the minimum RTT, within 4 and 16 ms.
+    /// The ninth sample of a round ends slow start if the delay exceeds the minimum RTT by more than an eighth (at
+    /// least 4 ms, at most 16 ms).
     #[test]
     fn hystart_linux_ninth_delayed_sample_ends_slow_start() {
         let gap = MS * 3; // no train
@@ -154,7 +157,7 @@ mod tests {
         }
     }
 
-    /// Below 16 segments nothing ends slow start.
+    /// While cwnd is below 16 segments, neither detector ends slow start.
     #[test]
     fn hystart_linux_is_off_below_16_segments() {
         let mut hystart = HyStartLinux::new(false);

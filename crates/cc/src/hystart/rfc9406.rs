@@ -19,7 +19,8 @@ const MIN_RTT_DIVISOR: u64 = 8;
 const N_RTT_SAMPLE: u32 = 8;
 const CSS_GROWTH_DIVISOR: u64 = 4;
 const CSS_ROUNDS: u32 = 5;
-/// L: maximum number of segments that one ACK counts for, unless pacing smooths the burst that the ACK releases.
+/// L: maximum growth of cwnd per ACK, in segments. The limit does not apply if pacing smooths the burst that the ACK
+/// releases.
 const BURST_LIMIT: u64 = 8;
 
 /// HyStart++ of one connection.
@@ -92,8 +93,8 @@ impl HyStartPlusPlus {
         false
     }
 
-    /// Begins a round and returns whether the last conservative round is complete. The partial round in which the state
-    /// was entered counts.
+    /// Begins a round and returns whether the last round of conservative slow start is complete. The partial round in
+    /// which conservative slow start began counts.
     fn begin_round(&mut self) -> bool {
         self.last_round_min = self.current_round_min.take();
         self.samples = 0;
@@ -112,7 +113,7 @@ impl HyStartPlusPlus {
 mod tests {
     use super::*;
 
-    /// Feeds a round of `n` samples of `ms` each, the first at its start. Returns whether slow start ended.
+    /// Feeds `n` RTT samples of `ms` milliseconds; the first sample begins a round. Returns whether slow start ended.
     fn round(hystart: &mut HyStartPlusPlus, n: u32, ms: u64) -> bool {
         let rtt = Some(Nanos::from_millis(ms));
         (0..n).filter(|&i| hystart.on_ack(i == 0, rtt)).count() > 0
@@ -122,7 +123,7 @@ mod tests {
         HyStartState::Conservative { baseline: Nanos::from_millis(baseline_ms), rounds }
     }
 
-    /// Delay grown by an eighth enters conservative slow start at the eighth sample.
+    /// If the delay has grown by an eighth, the eighth sample of the round begins conservative slow start.
     #[test]
     fn hystart_eighth_delayed_sample_enters_css() {
         // 80 ms / 8 = 10 ms, between the limits of 4 and 16 ms.
@@ -134,7 +135,7 @@ mod tests {
         assert_eq!(hystart.state(), conservative(90, 0));
     }
 
-    /// The threshold is an eighth of the last round, within 4 and 16 ms.
+    /// The threshold is an eighth of the last round's minimum RTT, limited to 4 to 16 ms.
     #[test]
     fn hystart_threshold_is_an_eighth_within_4_and_16_ms() {
         for (last, threshold) in [(8, 4), (32, 4), (80, 10), (128, 16), (400, 16)] {
@@ -159,12 +160,12 @@ mod tests {
         assert_eq!(hystart.state(), HyStartState::SlowStart);
     }
 
-    /// Five rounds of lasting delay, including the partial first round, end slow start.
+    /// Slow start ends when the delay lasts for five rounds, the partial first round included.
     #[test]
     fn hystart_five_delayed_rounds_end_slow_start() {
         let mut hystart = HyStartPlusPlus::new(false);
         round(&mut hystart, 8, 40);
-        round(&mut hystart, 8, 45); // entered within this round: it is the first of five
+        round(&mut hystart, 8, 45); // conservative slow start begins within this round, the first of five
         for _ in 0..4 {
             assert!(!round(&mut hystart, 10, 46));
         }
@@ -189,7 +190,8 @@ mod tests {
         assert_eq!(hystart.state(), conservative(60, 0));
     }
 
-    /// Growth is limited to eight segments unless paced, and quartered in conservative slow start.
+    /// Growth per ACK is limited to eight segments unless the sender paces, and is quartered in conservative slow
+    /// start.
     #[test]
     fn hystart_growth_is_limited_and_quartered_in_css() {
         let mss = Bytes::new(1000);

@@ -12,7 +12,7 @@ type Advanced = <BbrA as Core>::Policy;
 
 const MS: Nanos = Nanos::from_millis(1);
 
-/// A flow in PROBE_BW's first cruise phase, with cwnd at its target of 2 BDP: 716 segments.
+/// A flow in PROBE_BW's first cruise phase. cwnd is at its target of 2 BDP, 716 segments.
 fn cruising<P: Policy>() -> Script<P> {
     let mut script = Script::<P>::in_phase(2, &[]);
     script.acks(10, 100);
@@ -20,12 +20,13 @@ fn cruising<P: Policy>() -> Script<P> {
     script
 }
 
-/// Feeds an acknowledgement with this round-trip sample, within the round.
+/// Feeds an acknowledgement with the RTT sample `rtt` that begins no round.
 fn sample<P: Policy>(script: &mut Script<P>, rtt: Option<Nanos>, acked: u64) {
     script.change_within_round(TICK, acked, 0, |ack| ack.rtt = rtt);
 }
 
-/// Whether recovery counts as congestion if its first acknowledgement carries the last of these samples.
+/// Whether congestion is detected if recovery begins with an acknowledgement that carries the last of these RTT
+/// samples.
 fn congested<P: Policy>(samples: &[Option<Nanos>]) -> bool {
     let mut script = cruising::<P>();
     let (last, before) = samples.split_last().unwrap();
@@ -41,7 +42,7 @@ fn of_ms<const N: usize>(values: [f64; N]) -> [Option<Nanos>; N] {
     values.map(|ms| Some(Nanos::from_nanos((ms * 1e6) as u64)))
 }
 
-/// Three similar round-trip samples above min_rtt, or one above twice min_rtt, indicate congestion.
+/// Three similar RTT samples above min_rtt, or one sample above twice min_rtt, indicate congestion.
 #[test]
 fn bbr_acd_detects_congestion_by_three_samples_or_one_high() {
     // min_rtt is 40 ms; each sample is compared with the previous one.
@@ -65,20 +66,21 @@ fn bbr_acd_tests_every_ack_that_delivers_data() {
     for _ in 0..2 {
         sample(&mut script, Some(MS * 45), 1);
     }
-    sample(&mut script, Some(MS * 60), 0); // would end the series
+    sample(&mut script, Some(MS * 60), 0); // would end the series if it counted
     script.rtt = MS * 45;
     script.enter_recovery(CongestionCause::Loss, 2, 3);
     assert!(script.cc.model().conserving());
 
     let mut script = cruising::<Acd>();
     sample(&mut script, Some(MS * 45), 1);
-    sample(&mut script, Some(MS * 45), 0); // would continue the series
+    sample(&mut script, Some(MS * 45), 0); // would continue the series if it counted
     script.rtt = MS * 45;
     script.enter_recovery(CongestionCause::Loss, 2, 3);
     assert!(!script.cc.model().conserving());
 }
 
-/// An acknowledgement without a sample resets the count; only BBR-A keeps the previous sample.
+/// An acknowledgement without an RTT sample resets the count of similar samples; only BBR-A then compares the next
+/// sample with the sample before the gap.
 #[test]
 fn bbr_acd_missing_sample_resets_the_row() {
     let mut samples = of_ms([45.0, 0.0, 45.2, 45.4]);
@@ -90,7 +92,7 @@ fn bbr_acd_missing_sample_resets_the_row() {
     assert!(!congested::<Advanced>(&samples), "the row begins again");
 }
 
-/// Whether a series of similar samples, the last of which replaces an expired minimum, counts as congestion.
+/// Whether a series of similar RTT samples counts as congestion if its last sample replaces an expired min_rtt.
 fn congested_at_expiry<P: Policy>() -> bool {
     let mut script = cruising::<P>();
     for _ in 0..3 {
@@ -103,7 +105,7 @@ fn congested_at_expiry<P: Policy>() -> bool {
     script.cc.model().conserving()
 }
 
-/// A sample that replaces an expired min_rtt does not count as above it.
+/// A sample that replaces an expired min_rtt does not count as above min_rtt.
 #[test]
 fn bbr_acd_sample_replacing_min_rtt_is_not_above_it() {
     assert!(!congested_at_expiry::<Acd>());
@@ -122,7 +124,7 @@ fn congested_recovery<P: Policy>() -> Script<P> {
 #[test]
 fn bbr_acd_halves_window_per_ack_to_four_segments() {
     let mut script = congested_recovery::<Acd>();
-    // 716 segments less 16 lost, halved, are 350: below BDP₁ = 346 + 24 segments.
+    // 716 segments less 16 lost segments, halved, are 350 segments: below BDP₁ = 346 + 24 segments.
     assert_eq!(script.cwnd(), MSS * 350);
     // Losses are subtracted before cwnd is halved again.
     script.within_round(TICK, 2, 10);
@@ -136,7 +138,7 @@ fn bbr_acd_halves_window_per_ack_to_four_segments() {
         assert_eq!(script.cwnd(), MSS * 4);
     }
     assert!(script.cc.model().conserving());
-    // The congestion flag ends with the round: cwnd then grows, still in recovery, at any round-trip time.
+    // The congestion flag is cleared at the end of the round. Then cwnd grows even in recovery, whatever the RTT.
     script.round(2, 0);
     assert!(!script.cc.model().conserving());
     assert_eq!(script.cwnd(), MSS * 6);
@@ -147,7 +149,7 @@ fn bbr_acd_halves_window_per_ack_to_four_segments() {
     assert_eq!(script.cwnd(), quantised(1_000_000.0, 8, false));
 }
 
-/// Leaving recovery ends the halving within the round.
+/// Leaving recovery ends the halving even before the round ends.
 #[test]
 fn bbr_acd_leaving_recovery_ends_the_halving() {
     let mut script = congested_recovery::<Acd>();
@@ -157,11 +159,11 @@ fn bbr_acd_leaving_recovery_ends_the_halving() {
     assert_eq!(script.cwnd(), quantised(1_000_000.0, 8, false));
 }
 
-/// cwnd is cut to one BDP if half of cwnd is more than that.
+/// cwnd is cut to one BDP if half of cwnd is more than one BDP.
 #[test]
 fn bbr_acd_cut_is_at_most_one_bdp() {
     let mut script = Script::<Acd>::new(1, &[]);
-    script.round(1000, 0); // Startup: 10 + 1000 segments
+    script.round(1000, 0); // Startup: cwnd is 10 + 1000 segments
     script.rtt = MS * 81;
     script.enter_recovery(CongestionCause::Loss, 2, 10);
     assert_eq!(script.cwnd(), quantised(500_000.0, script.quantum(), false));
@@ -192,15 +194,15 @@ fn bbr_a_paces_at_three_quarters_while_halving() {
     assert_eq!(script.cc.control().pacing_rate, Some(slow));
     assert_eq!(script.cwnd(), MSS * 350);
     let phase = script.phase_of_cycle();
-    // Inflight at the BDP would end a draining phase; this phase is not draining and lasts min_rtt.
+    // Inflight below the BDP would end a draining phase. This phase is not a draining phase, so it lasts one min_rtt.
     script.within_round_at(MSS * 300, 2);
     assert_eq!((script.cc.control().pacing_rate, script.phase_of_cycle()), (Some(slow), phase));
-    // An acknowledgement without delivered data does not count.
+    // For an acknowledgement that delivers no data, the pacing rate is not lowered.
     script.within_round(TICK, 0, 0);
     assert_eq!(script.cc.control().pacing_rate, Some(cruise));
     script.within_round(TICK, 2, 0);
     assert_eq!(script.cc.control().pacing_rate, Some(slow));
-    script.reach_phase((phase + 1) % 8); // by new rounds
+    script.reach_phase((phase + 1) % 8); // each step begins a new round
     assert_eq!(script.cc.control().pacing_rate, Some(cruise));
 
     let acd = congested_recovery::<Acd>();

@@ -10,7 +10,7 @@ type Acw = <BbrAcw as Core>::Policy;
 
 const BDP: f64 = 500_000.0;
 
-/// A flow in PROBE_BW at 100 Mbit/s and 40 ms, after equal rate samples.
+/// A flow in PROBE_BW at 100 Mbit/s and 40 ms. All rate samples so far were equal.
 fn cruising(values: &[(&str, f64)]) -> Script<Acw> {
     Script::<Acw>::in_phase(3, values)
 }
@@ -26,7 +26,7 @@ fn gain(script: &Script<Acw>) -> f64 {
     script.number("cwnd_gain")
 }
 
-/// With equal rate extrema and an empty queue the gain equals BBR's gain.
+/// If the rate extrema are equal and the queue is empty, the cwnd gain equals BBR's.
 #[test]
 fn bbr_acw_equal_extrema_without_queue_use_bbr_gain() {
     let script = cruising(&[("extra_acked", 0.0)]);
@@ -39,7 +39,7 @@ fn bbr_acw_equal_extrema_without_queue_use_bbr_gain() {
     assert_eq!(script.cc.model().cwnd(), quantised(2.0 * BDP, 8, false));
 }
 
-/// With equal rate extrema the gain falls as the queue grows.
+/// If the rate extrema are equal, the cwnd gain falls as the queue grows.
 #[test]
 fn bbr_acw_equal_extrema_lower_gain_with_queue() {
     // alpha = 1: h = 1 + 2 (1 - RTT / (RTT + 40)) = 1 + 80 / (RTT + 40).
@@ -57,19 +57,19 @@ fn bbr_acw_equal_extrema_lower_gain_with_queue() {
 /// The gain follows the position of the rate between its extrema.
 #[test]
 fn bbr_acw_gain_follows_rate_between_extrema() {
-    // Extrema 100 and 60 Mbit/s, no queue (beta = 1/2): h = 1 + alpha.
+    // The rate extrema are 100 and 60 Mbit/s, and the queue is empty (beta = 1/2): h = 1 + alpha.
     for (rate, alpha) in [(60.0, 1.0), (70.0, 0.75), (80.0, 0.5), (90.0, 0.25), (100.0, 0.0)] {
         let mut script = cruising(&[]);
         ack(&mut script, 60.0, 40.0);
         ack(&mut script, rate, 40.0);
         assert!(near(gain(&script), 1.0 + alpha), "{rate}: {}", gain(&script));
-        // At twice the round-trip time beta is 2/3: h = 1 + 2/3 alpha.
+        // At an RTT of twice min_rtt beta is 2/3: h = 1 + 2/3 alpha.
         ack(&mut script, rate, 80.0);
         assert!(near(gain(&script), 1.0 + alpha * 2.0 / 3.0), "{rate}: {}", gain(&script));
     }
 }
 
-/// At its maximum rate a flow keeps one BDP in flight.
+/// At its maximum rate a flow has a cwnd of one BDP.
 #[test]
 fn bbr_acw_at_maximum_rate_holds_one_bdp() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
@@ -89,7 +89,7 @@ fn bbr_acw_minimum_rate_expires_with_bandwidth_filter() {
     script.rate = Rate::from_mbit_per_sec(90.0);
     for rounds in 1..=12 {
         script.round(1, 0);
-        // After ten rounds both 60 and 100 have expired, so the extrema coincide.
+        // After ten rounds the samples of 60 and 100 Mbit/s have expired, so the extrema coincide.
         let expected = if rounds <= 10 { 1.0 + 10.0 / 40.0 } else { 2.0 };
         assert!(near(gain(&script), expected), "{rounds}: {}", gain(&script));
     }
@@ -108,7 +108,7 @@ fn bbr_acw_ignores_app_limited_samples() {
     assert!(near(gain(&script), 1.5), "90 lies between 80 and 100, not between 10 and 100");
 }
 
-/// The weight and the upper end of the gain are parameters.
+/// The weight and the upper limit of the gain are parameters.
 #[test]
 fn bbr_acw_weight_and_upper_gain_are_parameters() {
     let mut wide = cruising(&[("span", 8.0)]);

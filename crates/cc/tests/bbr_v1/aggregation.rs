@@ -14,20 +14,21 @@ fn sample(aggregation: &mut Aggregation, at_ms: u64, acked: u64) -> u64 {
     aggregation.max().as_u64()
 }
 
-/// The excess is the data acknowledged beyond bandwidth times time.
+/// The excess is the data acknowledged in the epoch beyond bandwidth times the epoch's length.
 #[test]
 fn aggregation_excess_is_acked_beyond_bandwidth() {
     let mut aggregation = Aggregation::default();
     // The epoch begins with this burst.
     assert_eq!(sample(&mut aggregation, 100, 5_000), 5_000);
-    // 3 ms later 4000 B are acknowledged: 9000 B in total, with 3000 B expected.
+    // 3 ms later 4000 B are acknowledged: 9000 B in total, of which 3000 B are expected.
     assert_eq!(sample(&mut aggregation, 103, 4_000), 6_000);
-    // 20 ms later the 9000 B are less than the 23 000 B expected: a new epoch begins and the maximum stays.
+    // 20 ms later the 9000 B acknowledged so far are less than the 23 000 B expected: a new epoch begins, and the
+    // maximum excess stays.
     assert_eq!(sample(&mut aggregation, 123, 1_000), 6_000);
     assert_eq!(sample(&mut aggregation, 124, 8_000), 8_000);
 }
 
-/// cwnd limits the excess, and an epoch ends at its maximum size.
+/// cwnd limits the excess, and an epoch ends at the maximum amount of acknowledged data.
 #[test]
 fn aggregation_excess_is_limited_by_window_and_epoch() {
     let mut aggregation = Aggregation::default();
@@ -69,18 +70,18 @@ fn aggregation_widens_window_by_up_to_100_ms() {
         for after in [silence, TICK] {
             script.within_round(after, segments, 0);
         }
-        // These acknowledgements raise cwnd to its target.
+        // Raise cwnd to its target.
         for _ in 0..4 {
             script.within_round(Nanos::from_secs(1), segments, 0);
         }
         script.reach_phase(3);
         (script.cc.model().extra_acked(), script.cc.model().cwnd())
     };
-    // Two bursts of 200 segments, one nanosecond apart.
+    // Two bursts of 200 segments arrive one nanosecond apart.
     let (extra, grown) = window(200, 1.0);
     assert_eq!(extra, MSS * 400);
     assert_eq!(grown, quantised(1_000_000.0 + 400.0 * 1448.0, 8, false));
-    // 2 x 500 segments exceed the cap of 1 250 000 B, the data of 100 ms.
+    // 2 x 500 segments exceed the cap of 1 250 000 B, the data that the bandwidth carries in 100 ms.
     let (extra, grown) = window(500, 1.0);
     assert_eq!(extra, Bytes::new(1_250_000));
     assert_eq!(grown, quantised(2_250_000.0, 8, false));
@@ -89,12 +90,12 @@ fn aggregation_widens_window_by_up_to_100_ms() {
     assert_eq!(grown, quantised(1_000_000.0, 8, false));
 }
 
-/// On a path that aggregates acknowledgements the term raises throughput.
+/// On a path that aggregates acknowledgements, the aggregation term of cwnd raises throughput.
 #[test]
 fn aggregation_term_raises_throughput_with_ack_bunching() {
     let goodput = |extra_acked: f64| {
         let mut path = Path::new(50.0, 10);
-        path.bunch = Nanos::from_millis(60); // three times as long as a cwnd of two BDPs lasts
+        path.bunch = Nanos::from_millis(60); // a cwnd of two BDPs lasts a third of this time
         let mut flow = Flow::<V1>::new(path, 1, &[("extra_acked", extra_acked), ("probe_rtt_duration", 0.0)]);
         flow.run(Nanos::from_secs(3), |_, _| {});
         let before = flow.delivered;

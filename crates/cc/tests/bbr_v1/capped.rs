@@ -9,7 +9,7 @@ use crate::bbr_v1::script::{Script, ms};
 
 type Capped = <Bbq as Core>::Policy;
 
-/// A script at the start of a probe on a path of 40 ms; all round trips of the preceding cycle took `rtt`.
+/// A script at the start of a probe on a path with a min_rtt of 40 ms; in the preceding cycle every RTT was `rtt`.
 fn probing(rtt: f64, values: &[(&str, f64)]) -> Script<Capped> {
     let mut script = Script::<Capped>::in_probe_bw(values);
     script.rtt = ms(rtt);
@@ -44,7 +44,7 @@ fn bbq_with_queue_ends_probe_after_3_ms() {
 /// The minimum round-trip time of the last round indicates the queue.
 #[test]
 fn bbq_queue_is_judged_by_last_rounds_minimum_rtt() {
-    // In phase 7 a round begins with a sample of 41 or 80 ms and continues with 80 ms. The first
+    // In phase 7 a round begins with an RTT sample of 41 or 80 ms and continues with samples of 80 ms. The first
     // acknowledgement of the next round ends the phase.
     for (least, capped) in [(41.0, false), (80.0, true)] {
         let mut script = probing(80.0, &[]);
@@ -61,7 +61,7 @@ fn bbq_queue_is_judged_by_last_rounds_minimum_rtt() {
     }
 }
 
-/// Time and inflight of each acknowledgement.
+/// Runs a flow and returns the time and inflight of each acknowledgement.
 fn run<P: narrows_cc::bbr_v1::Policy>(path: &Path) -> Vec<(Nanos, Bytes)> {
     let mut flow = Flow::<P>::new(path.clone(), 5, &[]);
     let mut seen = Vec::new();
@@ -79,11 +79,11 @@ fn bbq_rtt_up_to_3_ms_behaves_as_bbr() {
     }
 }
 
-/// A capped probe injects a quarter of the bandwidth for 3 ms.
+/// A capped probe sends at 1.25 times the bandwidth, less the pacing margin, for 3 ms.
 #[test]
 fn bbq_probe_injects_quarter_of_bandwidth_for_3_ms() {
-    // The excess is (0.99 x 1.25 - 1) x bw x L, plus or minus a segment at either end. A threshold that any queue
-    // exceeds makes every round trip count as queued.
+    // The data in excess of the bandwidth is (0.99 x 1.25 - 1) x bw x L, L = 3 ms, plus or minus a segment at either
+    // end. The threshold `theta` = 0 makes every round trip count as queued.
     let path = Path::new(100.0, 40);
     let mut flow = Flow::<Capped>::new(path.clone(), 5, &[("theta", 0.0)]);
     flow.run_for(Nanos::from_secs(2));
@@ -114,13 +114,13 @@ fn bbq_probe_injects_quarter_of_bandwidth_for_3_ms() {
     assert!(probes >= 5, "{probes}");
 }
 
-/// The cap is decided when the probe begins; the draining phase is that of BBR.
+/// Whether a probe is capped is decided when the probe begins; the draining phase is that of BBR.
 #[test]
 fn bbq_cap_is_decided_at_probe_start() {
     let mut script = probing(80.0, &[]);
     assert_eq!(length(&mut script), ms(3.1));
     assert_eq!(script.phase_of_cycle(), 1);
-    // Draining lasts until inflight falls to the BDP, at most one min_rtt of 40 ms.
+    // The draining phase lasts until inflight falls to the BDP, but at most one min_rtt of 40 ms.
     let began = script.now;
     script.repeat_until(
         |script| script.phase_of_cycle() != 1,

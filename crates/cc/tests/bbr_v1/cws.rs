@@ -10,11 +10,11 @@ use crate::bbr_v1::script::{Script, TICK, near, quantised};
 type Scaling = <BbrCws as Core>::Policy;
 
 const BDP: f64 = 500_000.0;
-/// cwnd of BBRv1, which is scale 1.
+/// cwnd of BBRv1 in bytes, which corresponds to scale 1.
 const STANDARD: f64 = 2.0 * BDP;
-/// Factor of a cut.
+/// Factor by which a cut reduces the bound.
 const CUT: f64 = 0.75;
-/// Enough in flight that a cut starts at the bound, not at inflight.
+/// Inflight so large that a cut starts from the bound, not from inflight.
 const PLENTY: Bytes = Bytes::new(40_000_000);
 
 fn scale(script: &Script<Scaling>) -> f64 {
@@ -27,7 +27,7 @@ fn assert_scale(script: &Script<Scaling>, expected: f64) {
     assert!((got - expected).abs() < 1e-6 * expected, "{got} is not {expected}");
 }
 
-/// A flow in PROBE_BW at the start of a round, after a round without congestion or queue.
+/// A flow in PROBE_BW at the start of a round; the previous round had no congestion and no queue.
 fn cruising(values: &[(&str, f64)]) -> Script<Scaling> {
     let values: Vec<_> = values.iter().copied().chain([("extra_acked", 0.0)]).collect();
     let mut script = Script::<Scaling>::in_phase(2, &values);
@@ -46,7 +46,7 @@ fn within(script: &mut Script<Scaling>, rtt_ms: u64, acks: u32, lost: u64) {
     }
 }
 
-/// Ends the round; the acknowledgement that begins the next round carries no delay sample.
+/// Ends the round; the acknowledgement that begins the next round carries no RTT sample.
 fn end_round(script: &mut Script<Scaling>) {
     let ack = script.next_ack(script.rtt, 100, 0);
     script.cc.on_ack(&record!(Ack { rtt: None, ..ack }));
@@ -58,7 +58,7 @@ fn round(script: &mut Script<Scaling>, rtt_ms: u64, lost: u64) {
     end_round(script);
 }
 
-/// Time, acknowledged data and inflight of each acknowledgement.
+/// Runs a flow and returns the time, acknowledged data and inflight of each acknowledgement.
 fn acknowledged<P: Policy>() -> (Vec<(Nanos, Bytes, Bytes)>, f64) {
     let mut flow = Flow::<P>::new(Path::new(20.0, 40), 1, &[]);
     let mut seen = Vec::new();
@@ -66,7 +66,7 @@ fn acknowledged<P: Policy>() -> (Vec<(Nanos, Bytes, Bytes)>, f64) {
     (seen, flow.cc.policy().probe_cwnd_gain(flow.cc.model()))
 }
 
-/// Without loss and without a queue of other flows BBR-CWS behaves as BBRv1.
+/// Without loss and without queued data of other flows, BBR-CWS behaves as BBRv1.
 #[test]
 fn bbr_cws_without_loss_or_foreign_queue_is_bbr_v1() {
     let (ours, gain) = acknowledged::<Scaling>();
@@ -88,7 +88,7 @@ fn bbr_cws_cuts_bound_once_per_congested_round() {
     }
     end_round(&mut script);
     assert_scale(&script, CUT);
-    // cwnd after it has grown to its bound.
+    // cwnd grows to its bound.
     script.acks(20, 100);
     assert_eq!(script.cwnd(), quantised(CUT * STANDARD, script.quantum(), false));
     // Losses from before the cut appear in the next round, in which the bound only grows.
@@ -99,7 +99,7 @@ fn bbr_cws_cuts_bound_once_per_congested_round() {
     assert_scale(&script, CUT * before);
 }
 
-/// A cut starts from inflight if that is below the bound.
+/// A cut starts from inflight if inflight is below the bound.
 #[test]
 fn bbr_cws_cut_starts_from_inflight_below_bound() {
     let mut script = cruising(&[]);
@@ -109,12 +109,12 @@ fn bbr_cws_cut_starts_from_inflight_below_bound() {
     assert_scale(&script, CUT * 0.6);
 }
 
-/// The bound grows by CUBIC's law and at least as fast as Reno.
+/// The bound on cwnd grows by CUBIC's law, and at least as fast as Reno's cwnd.
 #[test]
 fn bbr_cws_bound_grows_as_cubic_at_least_as_reno() {
     let segment = MSS.as_f64();
     for (speed, friendly) in [(0.32, 0.0), (50.0, 0.0), (0.001, 10.0)] {
-        // Fast convergence would lower the second peak.
+        // Fast convergence is off (`converge` = 0), because it would lower the second peak.
         let values = [("speed", speed), ("friendly", friendly), ("converge", 0.0)];
         let mut script = cruising(&values);
         round(&mut script, 40, 3);
@@ -157,7 +157,7 @@ fn bbr_cws_scale_stays_within_bounds() {
         round(&mut script, 40, 3);
     }
     assert_eq!(scale(&script), 0.25);
-    // Without a queue of other flows the scale never exceeds 1, even without loss.
+    // If no other flow has data queued, the scale never exceeds 1, even without loss.
     for _ in 0..1000 {
         round(&mut script, 40, 0);
     }
@@ -169,11 +169,11 @@ fn bbr_cws_scale_stays_within_bounds() {
     assert_eq!(scale(&script), 8.0);
 }
 
-/// cwnd grows beyond BBR's cwnd only while other flows have a queue.
+/// cwnd grows beyond BBR's cwnd only while other flows have data queued.
 #[test]
 fn bbr_cws_exceeds_bbr_window_only_with_foreign_queue() {
     let mut script = cruising(&[]);
-    // BBR flows alone may raise the delay to 2.25 times the minimum.
+    // BBR flows alone may raise the RTT to 2.25 times its minimum.
     round(&mut script, 90, 0);
     assert_eq!(scale(&script), 1.0);
     for n in 1..=8 {
@@ -185,7 +185,7 @@ fn bbr_cws_exceeds_bbr_window_only_with_foreign_queue() {
     let before = scale(&script);
     round(&mut script, 91, 3);
     assert_scale(&script, before);
-    // One round without the queue ends the growth.
+    // One round without queued data of other flows ends the growth.
     round(&mut script, 90, 0);
     assert_eq!(scale(&script), 1.0);
     // After a cut the scale grows slowly.
@@ -195,17 +195,17 @@ fn bbr_cws_exceeds_bbr_window_only_with_foreign_queue() {
     assert!(scale(&script) < 1.1 * before);
 }
 
-/// Loss indicates congestion if the queue is nearly at its maximum or the loss is heavy.
+/// Loss indicates congestion if the queue is near its maximum so far, or if the loss is heavy.
 #[test]
 fn bbr_cws_loss_is_congestion_if_queue_full_or_loss_heavy() {
-    // The fullest queue added 40 ms: the threshold is 40 + 0.8 · 40 = 72 ms.
+    // The longest queue so far added 40 ms to the RTT of 40 ms, so the RTT threshold is 40 + 0.8 · 40 = 72 ms.
     for (rtt, lost, expected) in [(71, 3, 1.0), (73, 3, CUT), (41, 66, 1.0), (41, 80, CUT)] {
         let mut script = cruising(&[]);
         round(&mut script, 80, 0);
         round(&mut script, rtt, lost);
         assert_scale(&script, expected);
     }
-    // A round with few samples does not update the fullest queue.
+    // A round with few RTT samples does not update the longest queue.
     let mut script = cruising(&[]);
     round(&mut script, 50, 0);
     within(&mut script, 80, 7, 0);
@@ -221,7 +221,7 @@ fn bbr_cws_recovery_restores_at_most_scaled_window() {
     script.acks(20, 100);
     let full = script.cwnd();
     script.enter_recovery_at(Bytes::new(900_000), 1, 3);
-    // Packet conservation, as in BBRv1.
+    // Packet conservation sets cwnd, as in BBRv1.
     assert_eq!(script.cwnd(), Bytes::new(900_000) + MSS);
     end_round(&mut script);
     let scaled = scale(&script);
@@ -231,7 +231,7 @@ fn bbr_cws_recovery_restores_at_most_scaled_window() {
     assert!(window < full && window <= quantised(scaled * STANDARD, 24, true), "{window:?}");
 }
 
-/// While other flows have a queue, no phase paces below the gain of 1.25.
+/// While other flows have data queued, no phase paces with a gain below 1.25.
 #[test]
 fn bbr_cws_with_foreign_queue_no_phase_paces_below_push() {
     let mut script = cruising(&[]);
@@ -244,7 +244,7 @@ fn bbr_cws_with_foreign_queue_no_phase_paces_below_push() {
     assert!(near(script.paced_gain(), 1.0));
 }
 
-/// DRAIN ends after four rounds even if other flows keep the queue.
+/// DRAIN ends after four rounds even if other flows keep the queue filled.
 #[test]
 fn bbr_cws_drain_ends_after_four_rounds_despite_queue() {
     for (limit, drains) in [(4.0, 4), (1.0, 1), (0.0, 100)] {

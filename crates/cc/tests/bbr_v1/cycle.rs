@@ -6,7 +6,7 @@ use narrows_cc::{Ack, Bytes, CongestionControl, Nanos, Rate, record};
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::{Script, TICK, quantised};
 
-/// A completed phase: number, length, and inflight before the acknowledgement that ended it.
+/// A completed phase: its number, its length, and inflight before the acknowledgement that ended the phase.
 #[derive(Clone, Copy, Debug)]
 struct Ran {
     phase: u8,
@@ -46,17 +46,18 @@ fn probe_bw_cycle_has_eight_phases_of_one_min_rtt() {
     for phase in ran.iter().filter(|ran| ran.phase >= 2) {
         assert!(phase.length > min_rtt && phase.length <= min_rtt + gap * 2, "{phase:?}");
     }
-    // 125 000 B are 87 segments; 24.5 Mbit/s x 2^-10 s give a quantum of two; 87 + 6 = 93, rounded up to
-    // even, plus two: 96.
+    // 125 000 B are 87 segments; 24.5 Mbit/s x 2^-10 s give a quantum of two segments. 87 + 3 x 2 = 93 is rounded up to
+    // the even number 94; probing adds two segments: 96.
     let probed = quantised(125_000.0, 2, true);
     assert_eq!(probed, MSS * 96);
     for phase in ran.iter().filter(|ran| ran.phase == 0) {
         assert!(phase.length > min_rtt && phase.inflight >= probed, "{phase:?}");
-        // From about 1.05 BDP on, the probe adds 0.24 BDP per min_rtt. Its end, 96 segments, is 1.39 BDP, which it
-        // reaches within 1.5 min_rtt.
+        // From about 1.05 BDP on, the probe raises inflight by 0.24 BDP per min_rtt. The probe ends at 96 segments in
+        // flight, 1.39 BDP, which it reaches within 1.5 min_rtt.
         assert!(phase.length <= min_rtt.mul_f64(1.5), "{phase:?}");
     }
-    // Draining at 0.75 removes the probe's surplus in about the same time, so either condition may end the phase.
+    // Pacing at 0.75 of the bandwidth removes the surplus of the probe in about one min_rtt, so either condition may
+    // end the draining phase: the drained queue or the elapsed min_rtt.
     for phase in ran.iter().filter(|ran| ran.phase == 1) {
         let drained = phase.inflight <= quantised(100_000.0, 2, false);
         assert!(drained || phase.length > min_rtt && phase.length <= min_rtt + gap * 2, "{phase:?}");
@@ -81,7 +82,7 @@ fn probe_bw_gains_are_visible_at_the_bottleneck() {
             let gain = [1.25, 0.75, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0][usize::from(phase)];
             let expected = rate.mul_f64(0.99 * gain).over(now - since).in_segments(MSS);
             let measured = (flow.sent - sent) as f64;
-            // Tolerance: one packet at each end, and one packet paced at the gain of the preceding phase.
+            // Tolerance: one packet at each end of the phase, and one packet paced at the gain of the preceding phase.
             assert!(!whole || (measured - expected).abs() <= 3.0, "phase {phase}: {measured} for {expected}");
             checked += u64::from(whole);
             (sent, whole) = (flow.sent, true);
@@ -106,7 +107,7 @@ fn probe_bw_loss_ends_probe_after_one_min_rtt() {
     }
 }
 
-/// The probing phase lasts until inflight reaches its target, or a loss.
+/// The probing phase lasts at least one min_rtt, and until inflight reaches its target or a packet is lost.
 #[test]
 fn probe_bw_probe_lasts_until_inflight_target_or_loss() {
     let up = || {
@@ -114,7 +115,8 @@ fn probe_bw_probe_lasts_until_inflight_target_or_loss() {
         script.within_round(TICK, 1, 0);
         script
     };
-    // 1.25 BDP, 625 000 B, are 432 segments; three quanta of ten segments (at 15.5 MB/s) add 30, and probing adds two.
+    // 1.25 BDP, 625 000 B, are 432 segments; three quanta of ten segments each (at 15.5 MB/s) add 30 segments, and
+    // probing adds two segments.
     let target = quantised(625_000.0, 10, true);
     assert_eq!(target, MSS * 464);
     let end = |script: &mut Script<V1>, after: Nanos, inflight_before: Bytes, lost: u64| {
@@ -147,7 +149,7 @@ fn probe_bw_drain_phase_ends_with_queue_or_min_rtt() {
     assert_eq!(end(&mut down(), Nanos::from_nanos(40_000_001), Bytes::new(1 << 30)), 2);
 }
 
-/// PROBE_BW starts in a random phase other than the draining one.
+/// PROBE_BW starts in a random phase, but never in the draining phase.
 #[test]
 fn probe_bw_starts_in_any_phase_but_the_draining_one() {
     let mut seen = [0_u32; CYCLE_PHASES as usize];
@@ -158,7 +160,7 @@ fn probe_bw_starts_in_any_phase_but_the_draining_one() {
         seen[usize::from(script.phase_of_cycle())] += 1;
     }
     assert_eq!(seen[1], 0, "{seen:?}");
-    // The mean is 100 per phase; the standard deviation is 9.3, so 46 is five standard deviations.
+    // The mean count per phase is 100; its standard deviation is 9.3, so 46 is five standard deviations.
     for (phase, count) in seen.iter().enumerate().filter(|(phase, _)| *phase != 1) {
         assert!(count.abs_diff(100) < 46, "phase {phase}: {seen:?}");
     }
@@ -175,7 +177,7 @@ fn probe_bw_app_limited_samples_never_lower_bandwidth() {
     script.rate = Rate::from_mbit_per_sec(110.0);
     script.round(100, 0);
     assert_eq!(script.cc.model().bw(), Rate::from_mbit_per_sec(110.0));
-    // Other samples lower the estimate when the maximum is more than ten rounds old.
+    // Samples that are not application-limited lower the estimate when the maximum is more than ten rounds old.
     script.app_limited = false;
     script.rate = Rate::from_mbit_per_sec(60.0);
     for _ in 0..10 {
@@ -198,7 +200,7 @@ fn probe_bw_restart_from_idle_paces_without_gain() {
     };
     let mut script = restart(true);
     assert_eq!(script.cc.control().pacing_rate, Some(script.rate.mul_f64(0.99)));
-    // The round-trip filter is 11 s old, but the idle time emptied the pipe: no PROBE_RTT.
+    // min_rtt is 11 s old, but PROBE_RTT does not start, because the idle time emptied the pipe.
     script.within_round(script.rtt, 10, 0);
     assert!(script.cc.model().in_probe_bw());
     // The exception holds only once per idle time.

@@ -17,7 +17,7 @@ fn cruising() -> Script<Da> {
     Script::<Da>::in_phase(2, &[])
 }
 
-/// cwnd after acknowledgements with round-trip times of `rtt`, within a phase.
+/// cwnd after acknowledgements with RTT samples of `rtt` within the current phase.
 fn window_at(script: &mut Script<Da>, rtt: Nanos) -> Bytes {
     let before = std::mem::replace(&mut script.rtt, rtt);
     script.acks(10, 100);
@@ -37,7 +37,7 @@ fn da_bbr_window_grows_from_one_to_two_bdp_with_queue() {
     assert!(window_at(&mut script, Nanos::from_secs(100_000)) <= quantised(2.0 * BDP, 8, false));
 }
 
-/// Only PROBE_BW scales cwnd, and with it the inflight targets.
+/// cwnd and the inflight targets are scaled only in PROBE_BW.
 #[test]
 fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
     let wanted = |script: &Script<Da>| {
@@ -56,7 +56,7 @@ fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
 
     let mut script = cruising();
     assert_eq!(wanted(&script).0, quantised(BDP / 2.0, 8, false));
-    // Probing without a queue ends once the phase has outlasted min_rtt and 1.25 · BDP / 2 is in flight.
+    // Without a queue, the probing phase ends once it has lasted longer than min_rtt and 1.25 · BDP / 2 is in flight.
     script.reach_phase(0);
     let reached = quantised(1.25 * BDP / 2.0, 10, true);
     script.inflight = reached - MSS * 2;
@@ -67,7 +67,8 @@ fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
     script.inflight += MSS;
     script.within_round(TICK, 1, 0);
     assert_eq!(script.phase_of_cycle(), 1);
-    // Draining continues at one BDP in flight and ends at half a BDP. The acknowledged segment counts as in flight.
+    // The draining phase continues with one BDP in flight and ends with half a BDP in flight. The segment being
+    // acknowledged counts as in flight.
     script.within_round_at(Bytes::new(500_000), 1);
     assert_eq!(script.phase_of_cycle(), 1);
     let drained = quantised(BDP / 2.0, 6, false);
@@ -77,7 +78,7 @@ fn da_bbr_scales_window_and_targets_only_in_probe_bw() {
     assert_eq!(script.phase_of_cycle(), 2);
 }
 
-/// Lets min_rtt expire and be measured again as `rtt`, then runs to the first cruise phase of PROBE_BW.
+/// Lets min_rtt expire, measures a min_rtt of `rtt`, then runs to the first cruise phase of PROBE_BW.
 fn probe_rtt(script: &mut Script<Da>, rtt: Nanos) {
     script.expire_min_rtt(rtt, MSS * 10, 10);
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
@@ -92,7 +93,7 @@ fn probe_rtt(script: &mut Script<Da>, rtt: Nanos) {
 fn da_bbr_scaling_is_off_while_min_rtt_rose_by_a_fifth() {
     let (old, limit) = (Nanos::from_millis(40), Nanos::from_millis(48));
     let bdp_at = |rtt: Nanos| 12_500_000.0 * rtt.as_secs_f64();
-    // 1.2 · 40 ms is not less than 48 ms: scaling stays on.
+    // Scaling stays on at a min_rtt of 48 ms, which does not exceed 1.2 · 40 ms.
     let mut script = cruising();
     probe_rtt(&mut script, limit);
     assert_eq!(window_at(&mut script, limit), quantised(bdp_at(limit), 8, false));
@@ -117,7 +118,7 @@ fn da_bbr_probe_rtt_keeps_third_of_window_min_four() {
     let third = window.as_u64() / 3;
     script.expire_min_rtt(Nanos::from_millis(41), Bytes::new(third + 2), 1);
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: None, .. })), "{:?}", script.state());
-    // A third of cwnd, within one byte of floating-point rounding.
+    // cwnd is a third of the previous cwnd, within one byte of floating-point rounding.
     let kept = script.cwnd().as_u64();
     assert!((third - 1..=third + 1).contains(&kept), "{kept}, a third is {third}");
     script.inflight = Bytes::new(kept);
@@ -142,7 +143,7 @@ fn da_bbr_recovery_starts_at_inflight_without_restore() {
     let window = window_at(&mut script, Nanos::from_millis(40));
     script.enter_recovery_at(MSS * 300, 2, 50);
     assert_eq!(script.cwnd(), MSS * 300, "without the two acknowledged");
-    // For a round only losses change cwnd; inflight and acknowledged data do not.
+    // In the first round of recovery only losses change cwnd; inflight and acknowledged data do not.
     script.within_round_at(MSS * 320, 40);
     assert_eq!(script.cwnd(), MSS * 300);
     script.within_round(TICK, 40, 7);
@@ -157,13 +158,15 @@ fn da_bbr_recovery_starts_at_inflight_without_restore() {
     assert_eq!(script.cwnd(), MSS);
 }
 
-/// Recovery paces at three quarters of the bandwidth until the phase ends; drained inflight ends the phase.
+/// In recovery the pacing rate is three quarters of the bandwidth until the phase ends; the phase ends when inflight
+/// has drained.
 #[test]
 fn da_bbr_recovery_paces_at_three_quarters_until_drained() {
     let mut script = cruising();
     script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
     let (cruise, slow) = (script.rate.mul_f64(0.99), script.rate.mul_f64(0.75 * 0.99));
-    // The rate was set before recovery started, as in Linux.
+    // The first acknowledgement of recovery leaves the pacing rate unchanged: it was set before recovery started, as in
+    // Linux.
     assert_eq!(script.cc.model().pacing_rate(), cruise);
     let phase = script.phase_of_cycle();
     script.within_round(TICK, 2, 0);
@@ -172,14 +175,14 @@ fn da_bbr_recovery_paces_at_three_quarters_until_drained() {
     script.leave_recovery(2);
     script.reach_phase((phase + 1) % 8);
     assert_eq!(script.cc.model().pacing_rate(), cruise);
-    // A phase at 0.75 ends when inflight falls to W, here half a BDP.
+    // A phase paced at 0.75 of the bandwidth ends when inflight falls to W, here half a BDP.
     script.enter_recovery_after(TICK, CongestionCause::Loss, 2, 3);
     let phase = script.phase_of_cycle();
     script.within_round_at(MSS * 150, 2);
     assert_eq!((script.cc.model().pacing_rate(), script.phase_of_cycle()), (cruise, phase + 1));
 }
 
-/// Pacing rates in Mbit/s before a loss in STARTUP, and after the recovery and a doubling of the bandwidth.
+/// Pacing rates in Mbit/s before a loss in STARTUP and after it, when the bandwidth has doubled in the meantime.
 fn startup_with_loss<P: narrows_cc::bbr_v1::Policy>() -> (f64, f64) {
     let mut script = Script::<P>::new(1, &[]);
     script.rate = script.rate / 4;
@@ -201,7 +204,7 @@ fn da_bbr_loss_in_startup_freezes_the_pacing_rate() {
     assert!((after / before - 2.0).abs() < 1e-6, "BBR's doubles: {before} {after}");
 }
 
-/// The start of PROBE_RTT ends the slow pacing; a phase change within the cycle does not.
+/// The start of PROBE_RTT ends the slow pacing; the start of the clock within PROBE_RTT does not.
 #[test]
 fn da_bbr_probe_rtt_start_ends_slow_pacing() {
     let mut script = Script::<Da>::new(1, &[]);
@@ -225,7 +228,7 @@ fn da_bbr_probe_rtt_start_ends_slow_pacing() {
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })));
 }
 
-/// A min_rtt that expires outside PROBE_BW is not compared.
+/// A min_rtt that expires outside PROBE_BW is not compared with the next min_rtt.
 #[test]
 fn da_bbr_min_rtt_expired_outside_probe_bw_is_ignored() {
     let mut script = Script::<Da>::new(1, &[]);
@@ -240,7 +243,7 @@ fn da_bbr_min_rtt_expired_outside_probe_bw_is_ignored() {
     assert_eq!(window_at(&mut script, risen), quantised(1.5 * BDP, 8, false), "one BDP of 60 ms");
 }
 
-/// An acknowledgement without a round-trip sample uses the last sample.
+/// For an acknowledgement without an RTT sample, the last RTT sample is used.
 #[test]
 fn da_bbr_ack_without_rtt_uses_last_sample() {
     let mut script = cruising();

@@ -16,7 +16,7 @@ fn gain(script: &Script<Adaptive>) -> f64 {
     script.number("pacing_gain")
 }
 
-/// Runs through the next cycle and returns the gains of its eight phases.
+/// Runs the next gain cycle and returns the pacing gains of its eight phases.
 fn cycle(script: &mut Script<Adaptive>) -> [f64; 8] {
     std::array::from_fn(|phase| {
         script.reach_phase(phase as u8);
@@ -42,7 +42,8 @@ fn dccp_bbr_first_two_gains_follow_equation_9() {
         let gains = cycle(&mut script);
         assert!(same(gains[0], up) && same(gains[1], down), "{loss_rate}: {gains:?}");
         assert!(gains[2..].iter().all(|gain| same(*gain, 1.0)), "{loss_rate}: {gains:?}");
-        // Up to the cap, gain times received share is 1, which preserves the estimate (equation 8).
+        // Up to the cap, the gain times the share of packets received is 1, which preserves the bandwidth estimate
+        // (equation 8).
         if (0.2..=0.3).contains(&loss_rate) {
             assert!(same(gains[0] * (1.0 - loss_rate), 1.0), "{loss_rate}");
         }
@@ -68,7 +69,7 @@ fn dccp_bbr_gains_are_latched_at_cycle_start() {
     assert!(same(gains[0], 1.25) && same(gains[1], 0.75), "{gains:?}");
 }
 
-/// The pacing rate applies the gain.
+/// The pacing rate is the bandwidth times the gain.
 #[test]
 fn dccp_bbr_pacing_rate_applies_the_gain() {
     let mut script = Script::<Adaptive>::in_phase(7, &[("pacing_margin", 0.0)]);

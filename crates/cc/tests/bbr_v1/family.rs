@@ -1,4 +1,5 @@
-//! Properties of all registered variants of BBRv1, recognised by the parameter of policer detection.
+//! Properties of all registered variants of BBRv1. A scheme counts as a variant if it has the parameter of policer
+//! detection.
 
 use narrows_cc::schemes::{ALL, AnyScheme, Entry, find};
 use narrows_cc::{
@@ -90,8 +91,8 @@ fn used(entry: &Entry, path: &Path, seed: u64) -> f64 {
 /// pacing, at least two segments), rounding to an even number, and one acknowledgement.
 fn check_bounds(entry: &Entry, path: &Path, seed: u64) {
     let mut flow = start(entry, path, seed, &[]);
-    // A tenth more leaves space for the aggregation allowance in cwnd: a few segments if acknowledgements are not
-    // aggregated.
+    // A tenth more than the path's rate leaves space for the aggregation term of cwnd, which is a few segments if
+    // acknowledgements are not aggregated.
     let rate = path.rate.as_bytes_per_sec() as f64 * 1.1;
     let bdp = rate * path.min_rtt().as_secs_f64();
     let initial = flow::INITIAL_WINDOW.as_f64() / path.rtt.as_secs_f64();
@@ -115,8 +116,8 @@ proptest! {
 
     /// Alone on a clean path every variant fills the link.
     ///
-    /// The limit is nine tenths: BBR loses 1 % to its pacing margin; the variants that keep less in flight than BBR
-    /// stay above 31/32 of the rest, the cost of a draining phase without a probe.
+    /// The minimum share is nine tenths. BBR loses 1 % to its pacing margin. The variants that keep less in flight than
+    /// BBR use at least 31/32 of the rest: a draining phase without a probe costs 1/32.
     #[test]
     fn family_alone_on_clean_path_fills_the_link((path, seed) in clean_path()) {
         for entry in variants() {
@@ -127,7 +128,7 @@ proptest! {
         }
     }
 
-    /// No variant's cwnd falls below four segments, and none paces above STARTUP.
+    /// No variant's cwnd falls below four segments, and no variant exceeds the cwnd and pacing rate of STARTUP.
     #[test]
     fn family_window_and_rate_stay_within_bbr_bounds((path, seed) in clean_path(), loss in 20..400_u64) {
         for entry in variants() {
@@ -148,7 +149,7 @@ const NEUTRAL: [(&str, &[(&str, f64)]); 7] = [
     ("bbq", &[("theta", 10.0)]),
 ];
 
-/// Time, inflight and control after each acknowledgement.
+/// Runs a flow and returns time, inflight and control after each acknowledgement.
 fn events(entry: &Entry, path: &Path, seed: u64, end: Nanos, values: &[(&str, f64)]) -> Vec<(Nanos, Bytes, Control)> {
     let mut flow = start(entry, path, seed, values);
     let mut seen = Vec::new();
@@ -168,7 +169,7 @@ fn paths() -> [(Path, Nanos); 5] {
     [(clean, seconds(24)), (bunched, seconds(3)), (policed, seconds(4)), (lossy, seconds(12)), (shallow, seconds(12))]
 }
 
-/// A variant with neutral parameters equals BBRv1 event for event; with its defaults it does not.
+/// A variant with neutral parameters behaves as BBRv1, event for event; with its default parameters it does not.
 #[test]
 fn family_with_neutral_parameters_equals_bbr_v1() {
     let bbr = find("bbr").unwrap();

@@ -26,7 +26,7 @@ fn gamma(values: &[(&str, f64)]) -> Gamma {
 fn bbr_gc_gains_follow_equations_12_and_13() {
     let mut gamma = gamma(&[]);
     gamma.observe(ms(0.0), ms(100.0));
-    // ω^0.25 of 0.0001, 0.0016, 0.0081, 0.0256, 0.0625 and 0.4096 is 0.1, 0.2, 0.3, 0.4, 0.5 and 0.8.
+    // For ω = 0.0001, 0.0016, 0.0081, 0.0256, 0.0625 and 0.4096, ω^0.25 is 0.1, 0.2, 0.3, 0.4, 0.5 and 0.8.
     for (omega, root) in
         [(0.0001, 0.1), (0.0016, 0.2), (0.0081, 0.3), (0.0256, 0.4), (0.0625, 0.5), (0.4096, 0.8), (1.0, 1.0)]
     {
@@ -35,7 +35,7 @@ fn bbr_gc_gains_follow_equations_12_and_13() {
         assert!(same(gamma.up(rtt), 1.5 - 0.5 * root), "{omega}: {}", gamma.up(rtt));
         assert!(same(gamma.down(rtt), 1.0 - 0.5 * omega * omega * omega * omega), "{omega}");
     }
-    // The limits of the paper's ranges: [1, 1.5] and [0.5, 1].
+    // The gains reach the limits of the paper's ranges: [1, 1.5] for P_up and [0.5, 1] for P_down.
     assert!(same(gamma.up(ms(100.0)), 1.0) && same(gamma.down(ms(100.0)), 0.5));
     let tiny = TICK;
     // ω = 1e-8; its fourth root is 0.01.
@@ -45,7 +45,7 @@ fn bbr_gc_gains_follow_equations_12_and_13() {
 /// Every supported exponent matches the power function.
 #[test]
 fn gamma_exponents_match_the_power_function() {
-    // Exponents with a fast path, and neighbours without one.
+    // Exponents with a fast path, and other exponents without a fast path.
     for exponent in [0.0, 0.25, 0.5, 1.0, 2.0, 4.0, 3.0, 0.3, 16.0] {
         let mut gamma = gamma(&[("up_gamma", exponent), ("down_gamma", exponent), ("down_amplitude", 0.9)]);
         gamma.observe(ms(0.0), ms(80.0));
@@ -57,7 +57,7 @@ fn gamma_exponents_match_the_power_function() {
     }
 }
 
-/// The maximum round-trip time only grows, unless its filter has a window.
+/// RTT_max never falls, unless its filter has a window.
 #[test]
 fn bbr_gc_max_rtt_only_grows_without_a_filter_window() {
     let feed = |gamma: &mut Gamma| {
@@ -90,7 +90,7 @@ fn probing(values: &[(&str, f64)]) -> Script<Gc> {
 
 const UP_AT_HALF: f64 = 1.5 - 0.5 * 0.840_896_415_253_714_5; // 0.5^0.25
 
-/// Feeds an acknowledgement 1 ms later with this many BDPs in flight both before and after it.
+/// Feeds an acknowledgement 1 ms later, with `bdps` BDPs in flight both before and after the acknowledgement.
 fn ack_at(script: &mut Script<Gc>, bdps: f64, lost: u64) {
     script.change_within_round(ms(1.0), 1, lost, |ack| {
         ack.inflight = Bytes::new((BDP as f64 * bdps) as u64);
@@ -98,7 +98,7 @@ fn ack_at(script: &mut Script<Gc>, bdps: f64, lost: u64) {
     });
 }
 
-/// Whether a flow is paced at a gain, less the margin of 1 %.
+/// Whether a flow is paced at `gain` times the bandwidth, less the margin of 1 %.
 fn paced(script: &Script<Gc>, gain: f64) -> bool {
     let (is, expected) = (script.cc.model().pacing_rate(), script.rate.mul_f64(gain * 0.99));
     is.as_bytes_per_sec().abs_diff(expected.as_bytes_per_sec()) <= 1
@@ -113,15 +113,15 @@ fn bbr_gc_assigns_p_up_only_below_one_bdp() {
     assert!(paced(&script, 1.0), "the gain of the six phases");
     ack_at(&mut script, 0.99, 0);
     assert!(paced(&script, UP_AT_HALF));
-    // ω = 0.6561 would give 1.05.
+    // ω = 0.6561 would give a gain of 1.05.
     script.rtt = ms(80.0 * 0.6561);
     ack_at(&mut script, 1.01, 0);
     assert!(paced(&script, UP_AT_HALF), "the gain of the last ACK below");
     ack_at(&mut script, 0.99, 0);
     assert!(paced(&script, 1.05));
     assert_eq!(script.phase_of_cycle(), 0);
-    // After a min_rtt the probe ends when inflight reaches its gain: 1.05 BDP here, 1 BDP if inflight never was below 1
-    // BDP.
+    // After one min_rtt the probe ends when inflight reaches gain x BDP: 1.05 BDP here, or 1 BDP if inflight never was
+    // below 1 BDP.
     script.now += ms(40.0);
     ack_at(&mut script, 1.04, 0);
     assert_eq!(script.phase_of_cycle(), 0);
@@ -142,7 +142,7 @@ fn bbr_gc_pacing_gain_follows_every_ack_of_a_probe() {
     script.rtt = ms(80.0 * 0.6561);
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.05));
-    // A greater RTT_max lowers ω: 40 of 128 ms are 5/16.
+    // A greater RTT_max lowers ω: an RTT of 40 ms at an RTT_max of 128 ms gives ω = 5/16.
     script.rtt = ms(128.0);
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.0), "at RTT_max the flow does not probe");
@@ -150,7 +150,7 @@ fn bbr_gc_pacing_gain_follows_every_ack_of_a_probe() {
     ack_at(&mut script, 0.9, 0);
     assert!(paced(&script, 1.5 - 0.5 * 0.3125_f64.powf(0.25)));
     assert_eq!(script.phase_of_cycle(), 0);
-    // P_down in the draining phase, 1 in the six others.
+    // The gain is P_down in the draining phase and 1 in the six phases after it.
     script.rtt = ms(64.0);
     ack_at(&mut script, 1.3, 0);
     assert_eq!(script.phase_of_cycle(), 1);
@@ -167,7 +167,7 @@ fn bbr_gc_probe_ends_above_1_25_bdp_or_on_loss() {
         let mut script = probing(&[]);
         ack_at(&mut script, before, lost);
         assert_eq!(script.phase_of_cycle(), u8::from(ends), "{before} BDP, {lost} lost");
-        // BBR's rule also waits for a min_rtt.
+        // BBR's rule also waits until min_rtt has passed.
         let mut patient = probing(&[("early_down", 0.0)]);
         ack_at(&mut patient, before, lost);
         assert_eq!(patient.phase_of_cycle(), 0);
@@ -177,7 +177,8 @@ fn bbr_gc_probe_ends_above_1_25_bdp_or_on_loss() {
     }
 }
 
-/// Otherwise a probe ends as in BBR: after min_rtt, once inflight has reached gain x BDP.
+/// A probe at or below 1.25 BDP and without a loss ends as in BBR: after one min_rtt, once inflight has reached gain x
+/// BDP.
 #[test]
 fn bbr_gc_probe_ends_as_bbr_when_inflight_shows_gain() {
     // P_up is 1.0796 at ω = 1/2.
@@ -215,8 +216,8 @@ fn bbr_gc_probe_ends_as_bbr_when_inflight_shows_gain() {
 /// Send quanta count towards the inflight target only if enabled.
 #[test]
 fn bbr_gc_counts_send_quanta_only_if_enabled() {
-    // BBR's target: 1.25 BDP are 432 segments, plus three quanta of 9 (1.07 x 100 Mbit/s for 2^-10 s), rounded up to
-    // even, plus two.
+    // BBR's target: 1.25 BDP are 432 segments; three quanta of nine segments each (1.07 x 100 Mbit/s for 2^-10 s) are
+    // added; the sum is rounded up to an even number, and probing adds two segments.
     let threshold = quantised(BDP as f64 * 1.25, 9, true);
     assert_eq!(threshold, MSS * 462);
     for (before, ends) in [(threshold - Bytes::new(1), 0), (threshold, 1)] {
@@ -238,10 +239,10 @@ fn bbr_gc_app_limited_sender_keeps_probing() {
     assert!(script.cc.model().pacing_rate() > script.rate);
 }
 
-/// The smoothed or the minimum round-trip time may replace the latest sample.
+/// The parameter `rtt` can select the smoothed or the minimum RTT instead of the latest sample.
 #[test]
 fn bbr_gc_rtt_may_be_smoothed_or_minimum() {
-    // One delayed sample of 160 ms in a round of 40 ms becomes RTT_max only if the latest sample is used.
+    // One delayed sample of 160 ms in a round of 40 ms samples becomes RTT_max only if the latest sample is used.
     for (kind, greatest) in [(0.0, 160.0), (1.0, 80.0), (2.0, 80.0)] {
         let mut script = probing(&[("rtt", kind)]);
         script.change_within_round(ms(1.0), 1, 0, |ack| ack.rtt = Some(ms(160.0)));

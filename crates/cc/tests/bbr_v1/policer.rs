@@ -13,7 +13,7 @@ fn interval(script: &mut Script<V1>, rounds: usize, lost: u64) {
     script.round(100, lost);
 }
 
-/// A flow in PROBE_BW after a loss, which has begun an interval.
+/// A flow in PROBE_BW after a loss that has begun a sampling interval.
 fn sampling() -> Script<V1> {
     let mut script = Script::<V1>::in_probe_bw(&[]);
     script.round(100, 1);
@@ -24,11 +24,12 @@ fn sampling() -> Script<V1> {
 #[test]
 fn policer_two_lossy_intervals_of_equal_rate_hold_48_rounds() {
     let mut script = sampling();
-    // The loss that begins sampling also begins a round: the first interval has this round and three more.
+    // The loss that begins sampling also begins a round: the first interval consists of this round and three more
+    // rounds.
     interval(&mut script, 3, 60);
     assert_eq!(script.cc.model().policed(), None);
     interval(&mut script, 4, 79);
-    // 300 segments in 3 x 40 ms, then 400 in 4 x 40 ms: both rates, and so their mean, are 3.62 MB/s.
+    // 300 segments in 3 x 40 ms, then 400 segments in 4 x 40 ms: both rates, and so their mean, are 3.62 MB/s.
     let rate = (MSS * 400).per(Nanos::from_millis(160));
     assert_eq!(script.cc.model().policed(), Some(rate));
     assert_eq!(script.cc.model().bw(), rate);
@@ -56,8 +57,8 @@ fn policer_loss_threshold_is_50_of_256() {
         interval(&mut script, 4, second);
         script.cc.model().policed().is_some()
     };
-    // With 300 segments delivered, 58 lost are 19.3 %, below 50/256 = 19.53 %. With 400 delivered, 79 losses are
-    // needed.
+    // With 300 segments delivered, 58 lost segments are 19.3 %, below 50/256 = 19.53 %. With 400 segments delivered, 79
+    // lost segments exceed the threshold.
     assert!(!two(58, 58));
     assert!(!two(59, 78));
     assert!(two(59, 79));
@@ -70,7 +71,7 @@ fn policer_rates_must_agree_within_an_eighth() {
         let mut script = sampling();
         script.rtt = Nanos::from_millis(40);
         interval(&mut script, 3, 100);
-        // The same data in a different time gives rates in this proportion.
+        // Delivering the same data in a different time gives rates in the ratio `per_mille` / 1000.
         script.rtt = Nanos::from_nanos(40_000_000 * 1000 / per_mille);
         interval(&mut script, 4, 100);
         script.cc.model().policed().is_some()
@@ -127,7 +128,7 @@ fn policer_short_long_or_app_limited_interval_is_ignored() {
         interval(&mut script, 1, 100);
     }
     assert_eq!(script.cc.model().policed(), None);
-    // An interval of more than 16 rounds restarts the search: two more intervals are needed.
+    // An interval of more than 16 rounds restarts the detection: two more intervals are needed.
     let mut script = sampling();
     interval(&mut script, 3, 100);
     script.rounds(17, 100);
@@ -136,7 +137,7 @@ fn policer_short_long_or_app_limited_interval_is_ignored() {
     assert_eq!(script.cc.model().policed(), None);
     interval(&mut script, 4, 100);
     assert!(script.cc.model().policed().is_some());
-    // An application-limited sample restarts the search too.
+    // An application-limited sample also restarts the detection.
     let mut script = sampling();
     interval(&mut script, 3, 100);
     script.app_limited = true;
@@ -162,7 +163,7 @@ fn policer_timeout_counts_as_loss_at_round_end() {
     assert_eq!(script.cc.model().policed(), None);
 }
 
-/// The parameter disables detection.
+/// The parameter `lt_bw` disables the detection.
 #[test]
 fn policer_detection_can_be_disabled() {
     let mut script = Script::<V1>::in_probe_bw(&[("lt_bw", 0.0)]);

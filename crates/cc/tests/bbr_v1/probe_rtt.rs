@@ -6,7 +6,7 @@ use narrows_cc::{Bytes, CongestionCause, CongestionControl, Nanos, Rate};
 use crate::bbr_v1::path::{Flow, MSS, Path, V1};
 use crate::bbr_v1::script::Script;
 
-/// After ten seconds without a new minimum PROBE_RTT holds inflight at four segments for 200 ms and a round.
+/// After ten seconds without a new minimum RTT, PROBE_RTT keeps inflight at four segments for 200 ms and a round.
 #[test]
 fn probe_rtt_after_ten_seconds_holds_four_segments() {
     let path = Path::new(20.0, 40);
@@ -14,7 +14,8 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
     let mut flow = Flow::<V1>::new(path, 1, &[]);
     let (mut last, mut before) = (State::Startup, Bytes::ZERO);
     let (mut entered, mut held, mut round, mut left) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    // Last confirmation of the minimum: the handshake, an equal or lower sample, or the end of PROBE_RTT.
+    // The time of the last confirmation of min_rtt: by the handshake, by an equal or lower sample, or by the end of
+    // PROBE_RTT.
     let (mut confirmed, mut due) = (Nanos::from_millis(40), Vec::new());
     flow.run(Nanos::from_secs(22), |flow, ack| {
         let model = flow.cc.model();
@@ -53,7 +54,7 @@ fn probe_rtt_after_ten_seconds_holds_four_segments() {
     assert_eq!((entered.len(), held.len(), round.len(), left.len()), (2, 2, 2, 2));
     for i in 0..2 {
         assert!(entered[i] > due[i] && entered[i] <= due[i] + gap * 2, "{:?} for {:?}", entered[i], due[i]);
-        // The queue drains within the current round trip: 40 ms and up to a quarter of a BDP of queue.
+        // The queue drains within the current round trip: 40 ms, plus the delay of a queue of up to a quarter of a BDP.
         assert!(held[i] > entered[i] && held[i] - entered[i] <= Nanos::from_millis(50), "{entered:?} {held:?}");
         // A round trip with four packets and at least 200 ms must follow.
         assert!(round[i] - held[i] >= Nanos::from_millis(40), "{held:?} {round:?}");
@@ -98,8 +99,8 @@ fn probe_rtt_measures_the_path_without_queue() {
 /// Rate samples in PROBE_RTT do not lower the bandwidth estimate.
 #[test]
 fn probe_rtt_samples_do_not_lower_the_bandwidth() {
-    // 200 ms are 20 round trips of 10 ms, twice the length of the bandwidth filter. Four segments per round trip give
-    // 4.6 Mbit/s.
+    // PROBE_RTT lasts 200 ms or 20 round trips of 10 ms, twice the length of the bandwidth filter. Its four segments
+    // per round trip are only 4.6 Mbit/s.
     let path = Path::new(50.0, 10);
     let rate = path.rate.as_bytes_per_sec() as f64;
     let mut flow = Flow::<V1>::new(path, 1, &[]);
@@ -123,10 +124,10 @@ fn probe_rtt_equal_sample_renews_min_rtt() {
     let run = |script: &mut Script<V1>| {
         script.rounds(250, 10);
     };
-    run(&mut script); // 250 x 40 ms, each equal to the minimum
+    run(&mut script); // 250 samples of 40 ms, each equal to min_rtt
     assert!(script.cc.model().in_probe_bw());
     script.rtt = Nanos::from_nanos(40_000_001);
-    run(&mut script); // 10 s and 250 ns after the last equal sample
+    run(&mut script); // ends 10 s and 250 ns after the last equal sample
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
     assert_eq!(script.cc.model().min_rtt(), Some(script.rtt));
 }
@@ -150,7 +151,7 @@ fn probe_rtt_delayed_ack_does_not_replace_expired_min_rtt() {
     assert_eq!(after_silence(1448, 0), new, "a full packet");
 }
 
-/// A flow in PROBE_RTT with its clock set, 11 s after the last confirmation of the minimum.
+/// A flow in PROBE_RTT, entered 11 s after the last confirmation of min_rtt. The clock of PROBE_RTT is set.
 fn in_probe_rtt() -> Script<V1> {
     let mut script = Script::<V1>::in_probe_bw(&[]);
     script.rtt += Nanos::from_millis(1);
@@ -163,7 +164,7 @@ fn in_probe_rtt() -> Script<V1> {
     script
 }
 
-/// The round of PROBE_RTT starts when inflight has fallen.
+/// The round trip that PROBE_RTT must last starts when inflight has fallen.
 #[test]
 fn probe_rtt_round_starts_when_inflight_has_fallen() {
     let mut script = in_probe_rtt();
@@ -180,7 +181,7 @@ fn probe_rtt_round_starts_when_inflight_has_fallen() {
 #[test]
 fn probe_rtt_repeats_ten_seconds_after_its_end() {
     let mut script = in_probe_rtt();
-    script.rtt += Nanos::from_millis(1); // no sample confirms the minimum from here on
+    script.rtt += Nanos::from_millis(1); // from here on, no sample confirms min_rtt
     script.return_to_probe_bw(4);
     let left = script.now;
     script.now = left + Nanos::from_millis(9_990) - script.rtt;
@@ -190,7 +191,7 @@ fn probe_rtt_repeats_ten_seconds_after_its_end() {
     assert!(matches!(script.state(), State::ProbeRtt { .. }));
 }
 
-/// Recovery in PROBE_RTT keeps cwnd saved from before PROBE_RTT.
+/// Recovery in PROBE_RTT does not replace the cwnd saved before PROBE_RTT.
 #[test]
 fn probe_rtt_recovery_keeps_the_prior_window() {
     let mut script = in_probe_rtt();
@@ -204,7 +205,7 @@ fn probe_rtt_recovery_keeps_the_prior_window() {
     assert_eq!(script.cc.model().cwnd(), window + MSS * 4);
 }
 
-/// A restart from idle ends PROBE_RTT if the duration of PROBE_RTT has passed.
+/// A restart from idle ends PROBE_RTT if the minimum duration of PROBE_RTT has passed.
 #[test]
 fn probe_rtt_idle_restart_ends_it_after_its_time() {
     for (idle_ms, over) in [(199, false), (201, true)] {
@@ -235,6 +236,6 @@ fn probe_rtt_duration_of_zero_disables_it() {
     flow.run(Nanos::from_secs(25), |flow, _| {
         assert!(!matches!(flow.cc.model().state(), State::ProbeRtt { .. }));
     });
-    // The filter still expires.
+    // min_rtt still expires and rises.
     assert!(flow.cc.model().min_rtt().unwrap() > flow.path.rtt);
 }

@@ -92,7 +92,7 @@ proptest! {
             prop_assert!(control.cwnd >= MSS, "{control:?}");
             prop_assert!(!control.pacing_rate.unwrap().is_zero());
             prop_assert!(model.send_quantum() >= MSS && model.send_quantum() <= MSS * 127);
-            // A quantum of one segment limits the burst; otherwise the transport's rule decides.
+            // A send quantum of one segment limits the burst; otherwise the transport's rule decides.
             prop_assert_eq!(control.burst, if model.send_quantum() == MSS { MSS } else { Bytes::MAX });
             match model.state() {
                 State::Startup => prop_assert!(!model.full_bw_reached()),
@@ -130,14 +130,14 @@ fn bbr_v1_only_diagram_transitions_are_legal() {
     let count = |from: State| states().filter(|to| from.may_become(*to)).count();
     // STARTUP may become DRAIN or PROBE_RTT.
     assert_eq!(count(State::Startup), 2);
-    // DRAIN may become any of seven phases or PROBE_RTT.
+    // DRAIN may become any of the seven start phases of PROBE_BW, or PROBE_RTT.
     assert_eq!(count(State::Drain), 8);
     for phase in 0..CYCLE_PHASES {
-        // A phase may become any of seven start phases or PROBE_RTT; the probing phase may also become the draining
-        // phase.
+        // A phase of PROBE_BW may become any of the seven start phases or PROBE_RTT; the probing phase may also become
+        // the draining phase.
         assert_eq!(count(State::ProbeBw { phase, since: Nanos::ZERO }), if phase == 0 { 9 } else { 8 });
     }
-    // PROBE_RTT may become STARTUP, any of seven phases, or its next step.
+    // PROBE_RTT may become STARTUP or any of the seven start phases of PROBE_BW, or its clock may advance.
     let end = Some(Nanos::from_secs(1));
     assert_eq!(count(State::ProbeRtt(ProbeRtt::ENTRY)), 9);
     assert_eq!(count(State::ProbeRtt(ProbeRtt { until: end, round_done: false })), 9);

@@ -1,4 +1,4 @@
-//! Modest BBR, RFBBR, Adaptive-BBR: the laws of our reconstructions at their limits.
+//! Modest BBR, RFBBR and Adaptive-BBR: the control laws of our reconstructions at their limits.
 
 use narrows_cc::schemes::{AdaptiveBbr, ModestBbr, RfBbr};
 use narrows_cc::{Bytes, CongestionControl, Nanos, Sent, record};
@@ -20,7 +20,7 @@ fn send(script: &mut Script<Modest>, fresh: u64, repeated: u64) {
     }
 }
 
-/// Asserts the pacing rate relative to BBRv1's in a phase of gain 1.
+/// Asserts the ratio of the pacing rate to BBRv1's pacing rate in a phase of gain 1.
 #[track_caller]
 fn assert_share(script: &Script<Modest>, expected: f64) {
     assert!(near(script.paced_gain(), expected), "{} is not {expected}", script.paced_gain());
@@ -32,10 +32,10 @@ fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
     let mut script = Script::<Modest>::in_phase(2, &[]);
     assert_share(&script, 1.0);
     send(&mut script, 90, 10);
-    // No change within the round.
+    // Within the round the share of the bandwidth stays unchanged.
     script.within_round(TICK, 1, 0);
     assert_share(&script, 1.0);
-    // The round ends: the factor is 1 − 0.1 / 2.
+    // At the end of the round, which has 10 % retransmissions, the factor becomes 1 − 0.1 / 2.
     script.now -= script.rtt - TICK;
     script.round(1, 0);
     assert_share(&script, 0.95);
@@ -55,7 +55,7 @@ fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
     send(&mut script, 80, 20);
     script.round(1, 0);
     assert_share(&script, 0.95 * 0.9);
-    script.round(1, 0); // nothing sent at all
+    script.round(1, 0); // a round in which nothing was sent
     assert_share(&script, 0.95 * 0.9);
 }
 
@@ -63,7 +63,7 @@ fn modest_bbr_round_with_retransmissions_lowers_bandwidth() {
 #[test]
 fn modest_bbr_keeps_three_quarters_until_next_probe() {
     let mut script = Script::<Modest>::in_phase(2, &[]);
-    send(&mut script, 0, 10); // r = 1: the factor would be 0.5 without the floor
+    send(&mut script, 0, 10); // all packets are retransmissions (r = 1): without the floor, the factor would be 0.5
     script.round(1, 0);
     assert_share(&script, 0.75);
     send(&mut script, 90, 10);
@@ -73,7 +73,7 @@ fn modest_bbr_keeps_three_quarters_until_next_probe() {
     assert_share(&script, 0.75);
     script.reach_phase(0);
     assert_share(&script, 1.25);
-    // A cut in the probing phase outlasts the phase.
+    // A cut in the probing phase remains in force after the phase.
     send(&mut script, 80, 20);
     script.inflight = Bytes::ZERO;
     script.round(1, 0);
@@ -98,7 +98,7 @@ fn modest_bbr_response_and_floor_are_parameters() {
     assert_share(&script, 0.3);
 }
 
-/// RFBBR's cwnd after a round trip with these samples in ms; min_rtt is 40 ms, and the maximum RTT is 80 ms.
+/// RFBBR's cwnd after a round trip with these RTT samples in ms; min_rtt is 40 ms, and the maximum RTT is 80 ms.
 fn rf_window(samples: &[f64]) -> Bytes {
     let mut script = Script::<ByQueue>::in_phase(2, &[("extra_acked", 0.0)]);
     let to_rtt = |ms: f64| Nanos::from_nanos((ms * 1e6) as u64);
@@ -113,7 +113,8 @@ fn rf_window(samples: &[f64]) -> Bytes {
         script.rtt = to_rtt(*rtt);
         script.within_round(TICK, 1, 0);
     }
-    // The next round evaluates the previous round; the sample that begins the next round does not count yet.
+    // The previous round is evaluated when the next round begins; the RTT sample that begins the next round does not
+    // count yet.
     script.rtt = Nanos::from_millis(40);
     let ack = script.next_ack(TICK, 1, 0);
     script.cc.on_ack(&ack);
@@ -122,7 +123,7 @@ fn rf_window(samples: &[f64]) -> Bytes {
     script.cwnd()
 }
 
-/// RFBBR's cwnd gain follows the queue that persisted for a round.
+/// RFBBR's cwnd gain follows the queue that has persisted for a whole round.
 #[test]
 fn rfbbr_window_gain_follows_standing_queue() {
     let window = |gain: f64| quantised(gain * BDP, 8, false);
@@ -135,7 +136,7 @@ fn rfbbr_window_gain_follows_standing_queue() {
     assert_eq!(rf_window(&[160.0, 90.0]), window(1.5), "the maximum may grow: (90 − 40) / 120");
 }
 
-/// RFBBR keeps a cwnd of two BDPs as long as it has seen no queue.
+/// RFBBR keeps a cwnd of two BDPs until it observes a queue.
 #[test]
 fn rfbbr_without_queue_keeps_two_bdp() {
     let mut script = Script::<ByQueue>::in_phase(2, &[("extra_acked", 0.0)]);
@@ -145,8 +146,8 @@ fn rfbbr_without_queue_keeps_two_bdp() {
     assert_eq!(script.cwnd(), quantised(2.0 * BDP, 8, false));
 }
 
-/// Adaptive-BBR's gains of probing and draining for these round-trip times at the start of the phases; min_rtt is 40
-/// ms, and the maximum RTT is 80 ms.
+/// Adaptive-BBR's gains of the probing and the draining phase if the RTT is `up_ms` and `down_ms` when these phases
+/// start; min_rtt is 40 ms, and the maximum RTT is 80 ms.
 fn adaptive_gains(up_ms: u64, down_ms: u64, values: &[(&str, f64)]) -> (f64, f64) {
     let mut script = Script::<Adaptive>::in_phase(2, values);
     script.rtt = Nanos::from_millis(80);
@@ -179,17 +180,17 @@ fn adaptive_bbr_gains_fall_with_buffer_occupancy() {
         (80, 80, (1.0, 0.5)),
         (40, 80, (1.25, 0.5)),
         (80, 40, (1.0, 0.75)),
-        (160, 100, (1.0, 0.625)), // the maximum is now 160 ms
+        (160, 100, (1.0, 0.625)), // the maximum RTT is now 160 ms
     ] {
         let gains = adaptive_gains(up, down, &[]);
         assert!(near(gains, expected), "{up} and {down} ms: {gains:?}");
     }
-    // The gains are at least 1 and 0.1.
+    // The probing gain is at least 1, and the draining gain is at least 0.1.
     assert!(near(adaptive_gains(80, 80, &[("sensitivity", 1.0)]), (1.0, 0.1)));
     assert!(near(adaptive_gains(80, 80, &[("sensitivity", 0.0)]), (1.25, 0.75)));
 }
 
-/// Adaptive BBR has BBR's gains as long as it has seen no queue.
+/// Adaptive BBR has BBR's gains until it observes a queue.
 #[test]
 fn adaptive_bbr_without_queue_has_bbr_gains() {
     let mut script = Script::<Adaptive>::in_phase(2, &[]);

@@ -21,14 +21,14 @@ fn recovery_conserves_packets_for_a_round_then_restores() {
     script.enter_recovery_at(MSS * 300, 2, 50);
     assert!(script.cc.model().conserving());
     assert_eq!(script.cc.model().cwnd(), MSS * 302);
-    // Two more segments are acknowledged and two are sent: cwnd stays constant.
+    // Two more segments are acknowledged and two segments are sent: cwnd stays constant.
     script.within_round(TICK, 2, 0);
     assert_eq!(script.cc.model().cwnd(), MSS * 302);
-    // More losses empty the pipe; cwnd is at least inflight plus the delivered data.
+    // More losses reduce inflight; cwnd is at least inflight plus the delivered data.
     script.inflight = MSS * 280;
     script.within_round(TICK, 2, 20);
     assert_eq!(script.cc.model().cwnd(), MSS * 282);
-    // If cwnd less the losses stays above this minimum, it is kept.
+    // If cwnd less the losses stays above this minimum, the minimum has no effect.
     script.inflight = MSS * 250;
     script.within_round(TICK, 2, 1);
     assert_eq!(script.cc.model().cwnd(), MSS * 281);
@@ -69,12 +69,12 @@ fn recovery_starts_a_round_for_full_conservation() {
     assert_eq!(script.cc.model().round(), rounds + 1);
 }
 
-/// On a lossy path cwnd is at least inflight plus delivered data in the first round of recovery, and the end of
-/// recovery restores the prior cwnd.
+/// On a lossy path cwnd is at least inflight plus delivered data during the first round of recovery, and the prior cwnd
+/// is restored when recovery ends.
 #[test]
 fn recovery_on_lossy_path_holds_and_restores_window() {
     let mut path = Path::new(20.0, 40);
-    path.drop_every = Some(1000); // about one loss in 0.6 s, so recoveries stay apart
+    path.drop_every = Some(1000); // about one loss per 0.6 s, so recoveries do not overlap
     let mut flow = Flow::<V1>::new(path, 1, &[("lt_bw", 0.0)]);
     flow.run_for(Nanos::from_secs(2));
     let (mut last, mut before, mut entered, mut left) = (Phase::Open, Bytes::ZERO, 0, 0);
@@ -115,7 +115,7 @@ fn recovery_random_loss_of_1_percent_costs_little_more() {
     assert!(share > 0.93, "{share}");
 }
 
-/// A response to ECN marks is no recovery.
+/// A response to ECN marks does not count as recovery.
 #[test]
 fn recovery_does_not_start_on_ecn_marks() {
     let mut script = cruising();
@@ -134,7 +134,8 @@ fn time_out(script: &mut Script<V1>, inflight: Bytes, consecutive: u32) {
     script.report_timeout(consecutive);
 }
 
-/// A timeout sets cwnd to one segment; loss repair then raises cwnd from four segments to its prior value.
+/// A timeout sets cwnd to one segment plus inflight; during loss repair, cwnd grows from four segments; the end of loss
+/// repair restores the prior cwnd.
 #[test]
 fn timeout_leaves_one_segment_then_regrows_from_four() {
     let mut script = cruising();
@@ -148,7 +149,8 @@ fn timeout_leaves_one_segment_then_regrows_from_four() {
     script.round(4, 0);
     assert_eq!(script.cwnd(), MSS * 8);
     script.leave_recovery(8);
-    // cwnd saved at the first timeout is restored, not the single segment of the second timeout.
+    // The end of loss repair restores the cwnd saved at the first timeout, not the single segment that was cwnd at the
+    // second timeout.
     assert_eq!(script.cwnd(), window);
     // After a timeout cwnd still covers packets in flight.
     time_out(&mut script, MSS * 7, 1);
@@ -156,17 +158,17 @@ fn timeout_leaves_one_segment_then_regrows_from_four() {
     assert_eq!(script.cc.model().inflight(), MSS * 7);
 }
 
-/// A timeout in recovery keeps cwnd saved from before recovery.
+/// A timeout in recovery does not replace the cwnd saved before recovery.
 #[test]
 fn timeout_in_recovery_keeps_the_prior_window() {
     let mut script = Script::<V1>::new(1, &[]);
-    script.round(10, 0); // 20 segments
+    script.round(10, 0); // cwnd is 20 segments
     script.enter_recovery_at(MSS * 15, 1, 3);
     script.round(30, 0);
     assert_eq!(script.cwnd(), MSS * 46);
     time_out(&mut script, Bytes::ZERO, 1);
     script.leave_recovery(2);
-    // 20 segments from before recovery plus the two delivered; STARTUP continues.
+    // cwnd is the 20 segments from before recovery plus the two segments delivered; STARTUP continues.
     assert_eq!(script.cwnd(), MSS * 22);
 }
 
@@ -178,7 +180,7 @@ fn timeout_in_startup_restarts_growth_detection() {
     time_out(&mut script, Bytes::ZERO, 1);
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);
     script.inflight = Bytes::new(700_000);
-    script.round(100, 0); // would have been the third round without growth
+    script.round(100, 0); // without the timeout, this would be the third round without growth
     assert!(!script.cc.model().full_bw_reached());
     assert_eq!(script.cc.model().full_bw(), script.rate);
 }
@@ -195,8 +197,8 @@ fn spurious_loss_restores_window_and_full_pipe_search() {
     assert_eq!(script.cc.model().full_bw(), Rate::ZERO);
     script.leave_recovery(1);
     assert!(script.cc.model().cwnd() >= window);
-    // Without the undo, the round that left recovery would be the third without growth. Instead it set the reference:
-    // the next two rounds bring no growth, and only the third round fills the pipe.
+    // Without the undo, the round that left recovery would be the third without growth. With the undo, that round sets
+    // the reference rate, and the pipe counts as full only after three further rounds without growth.
     for _ in 0..2 {
         script.round(10, 0);
         assert!(!script.cc.model().full_bw_reached());

@@ -22,7 +22,7 @@ impl<P: Policy> Script<P> {
         script
     }
 
-    /// A flow at the start of a phase of PROBE_BW.
+    /// A flow at the start of phase `phase` of PROBE_BW.
     pub fn in_phase(phase: u8, values: &[(&str, f64)]) -> Self {
         let mut script = Self::in_probe_bw(values);
         script.reach_phase(phase);
@@ -36,13 +36,13 @@ impl<P: Policy> Script<P> {
         self.next(after, acked, round)
     }
 
-    /// An acknowledgement of `acked` segments `after` the last acknowledgement, with `lost` newly lost segments. Its
-    /// rate sample is of packets sent after the last acknowledgement, so it begins a round trip.
+    /// An acknowledgement of `acked` segments `after` the last acknowledgement, with `lost` newly lost segments. The
+    /// acknowledged packets were sent after the last acknowledgement, so this acknowledgement begins a round trip.
     pub fn next_ack(&mut self, after: Nanos, acked: u64, lost: u64) -> Ack {
         self.ack(after, acked, lost, true)
     }
 
-    /// One round trip later, acknowledges `acked` segments with `lost` newly lost.
+    /// One round trip later, acknowledges `acked` segments and declares `lost` segments lost.
     pub fn round(&mut self, acked: u64, lost: u64) {
         let ack = self.next_ack(self.rtt, acked, lost);
         self.cc.on_ack(&ack);
@@ -98,7 +98,7 @@ impl<P: Policy> Script<P> {
         self.inflight = inflight;
     }
 
-    /// Runs to the start of a phase of PROBE_BW.
+    /// Runs to the start of phase `wanted` of PROBE_BW.
     #[track_caller]
     pub fn reach_phase(&mut self, wanted: u8) {
         let reached = |script: &Self| matches!(script.state(), State::ProbeBw { phase, .. } if phase == wanted);
@@ -108,13 +108,13 @@ impl<P: Policy> Script<P> {
         });
     }
 
-    /// Runs rounds of `acked` segments each until PROBE_BW.
+    /// Runs rounds of `acked` segments each until the state is PROBE_BW.
     #[track_caller]
     pub fn return_to_probe_bw(&mut self, acked: u64) {
         self.repeat_until(|script| script.cc.model().in_probe_bw(), |script| script.round(acked, 0));
     }
 
-    /// Enters recovery with `lost` segments lost and `acked` acknowledged.
+    /// Enters recovery one round trip later, with `lost` segments lost and `acked` segments acknowledged.
     pub fn enter_recovery(&mut self, cause: CongestionCause, acked: u64, lost: u64) {
         self.enter_recovery_after(self.rtt, cause, acked, lost);
     }
@@ -163,14 +163,15 @@ impl<P: Policy> Script<P> {
         self.cc.model().send_quantum().as_u64() / MSS.as_u64()
     }
 
-    /// The pacing rate divided by the bandwidth less the pacing margin.
+    /// The pacing rate, divided by 0.99 times the bandwidth (1 % is the pacing margin).
     pub fn paced_gain(&self) -> f64 {
         let full = self.rate.mul_f64(0.99).as_bytes_per_sec() as f64;
         self.cc.control().pacing_rate.unwrap().as_bytes_per_sec() as f64 / full
     }
 }
 
-/// Linux's rounding of cwnd: up to whole segments, plus three quanta, up to an even number, plus two while probing up.
+/// Linux's rounding of cwnd: `data` is rounded up to whole segments; three quanta are added; the sum is rounded up to
+/// an even number of segments; two segments are added while probing up.
 pub fn quantised(data: f64, quantum: u64, probing_up: bool) -> Bytes {
     let segments = (data / MSS.as_f64()).ceil() as u64 + 3 * quantum;
     MSS * (segments.div_ceil(2) * 2 + if probing_up { 2 } else { 0 })
@@ -180,12 +181,12 @@ pub fn ms(ms: f64) -> Nanos {
     Nanos::from_secs_f64(ms / 1e3)
 }
 
-/// Equal up to the rounding of floating-point numbers.
+/// Whether two values are equal up to the rounding of floating-point numbers.
 pub fn same(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-12
 }
 
-/// Equal up to the rounding of rates to whole bytes per second and of times to nanoseconds.
+/// Whether two values are equal up to the rounding of rates to whole bytes per second and of times to nanoseconds.
 pub fn near(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-6
 }

@@ -8,7 +8,7 @@ use crate::bbr_v1::script::{Script, TICK, quantised};
 
 const MARGIN: f64 = 0.99;
 
-/// The handshake sets the pacing rate to the STARTUP gain times cwnd per round-trip time.
+/// The handshake sets the pacing rate to the STARTUP gain times cwnd / RTT.
 #[test]
 fn startup_initial_pacing_rate_is_gain_times_window_per_rtt() {
     let script = Script::<V1>::new(1, &[]);
@@ -17,7 +17,7 @@ fn startup_initial_pacing_rate_is_gain_times_window_per_rtt() {
     assert_eq!(script.cc.control().pacing_rate, Some(expected));
     assert_eq!(script.cwnd(), INITIAL_WINDOW);
     assert_eq!(script.cc.model().delivered_at(), script.now, "time counts from here");
-    // Without a round-trip sample of the handshake 1 ms is assumed.
+    // Without an RTT sample from the handshake, an RTT of 1 ms is assumed.
     let cc = <narrows_cc::schemes::Bbr as Scheme>::new(&crate::bbr_v1::path::setup::<V1>(1, &[]));
     assert_eq!(cc.control().pacing_rate, Some(Rate::from_bytes_per_sec(14_480_000).mul_f64(2.885 * MARGIN)));
 }
@@ -25,7 +25,7 @@ fn startup_initial_pacing_rate_is_gain_times_window_per_rtt() {
 /// STARTUP doubles the pacing rate every round trip until the pipe is full.
 #[test]
 fn startup_doubles_pacing_rate_per_round_trip() {
-    // BDP 1 Gbit/s x 40 ms = 5 MB: more than eight doublings from 10 segments.
+    // The BDP of 1 Gbit/s x 40 ms is 5 MB: more than eight doublings from the initial window of 10 segments.
     let path = Path::new(1000.0, 40);
     let full = path.rate.mul_f64(2.885 * MARGIN);
     let mut flow = Flow::<V1>::new(path, 1, &[]);
@@ -36,11 +36,13 @@ fn startup_doubles_pacing_rate_per_round_trip() {
             rates.push(model.pacing_rate());
         }
     });
-    // Each round delivers twice as many packets as the previous round; the first packets of a round measure the rate.
+    // Each round delivers twice as many packets as the previous round. The delivery rate is measured with the first
+    // packets of a round.
     let growing: Vec<_> = rates.iter().copied().take_while(|rate| *rate < full.mul_f64(0.9)).collect();
     assert!(growing.len() >= 7, "{rates:?}");
     let ratio = |pair: &[Rate]| pair[1].as_bytes_per_sec() as f64 / pair[0].as_bytes_per_sec() as f64;
-    // A round of few packets measures coarsely: the tolerance is 15 % for one round and 5 % for the mean of all rounds.
+    // A round of few packets measures the rate coarsely: the tolerance is 15 % for one round and 5 % for the mean of
+    // all rounds.
     for pair in growing.windows(2).skip(1) {
         assert!((1.7..=2.3).contains(&ratio(pair)), "{} in {growing:?}", ratio(pair));
     }
@@ -61,7 +63,7 @@ fn startup_paces_at_2_885_times_the_bandwidth() {
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(2.885 * MARGIN));
     // Before the pipe is full a lower sample does not lower the rate, even if the filter has dropped the higher sample.
     let high = script.cc.model().pacing_rate();
-    script.app_limited = true; // keeps the full-pipe test waiting
+    script.app_limited = true; // application-limited rounds do not count for the full pipe
     script.rate = Rate::from_mbit_per_sec(50.0);
     script.rounds(3, 100);
     assert_eq!(script.cc.model().pacing_rate(), high);
@@ -103,7 +105,8 @@ fn drain_paces_at_inverse_gain_until_inflight_is_bdp() {
     script.rounds(4, 100);
     assert_eq!(script.state(), State::Drain);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(1.0 / 2.885 * MARGIN));
-    // 500 000 B are 346 segments. A pacing rate of 4.29 MB/s sends 4189 B in 2^-10 s: a quantum of two segments.
+    // The BDP of 500 000 B is 346 segments. A pacing rate of 4.29 MB/s sends 4189 B in 2^-10 s: a quantum of two
+    // segments.
     assert_eq!(script.cc.model().send_quantum(), MSS * 2);
     let bdp = quantised(500_000.0, 2, false);
     assert_eq!(bdp, MSS * 352);
@@ -131,11 +134,11 @@ fn window_gain_is_high_in_startup_and_two_in_probe_bw() {
     script.inflight = Bytes::new(700_000);
     script.reach_phase(2);
     script.within_round(TICK, 100, 0);
-    // 12.375 MB/s x 2^-10 s are 12 085 B: eight segments.
+    // The quantum of 12.375 MB/s x 2^-10 s = 12 085 B is eight segments.
     assert_eq!(script.cc.model().send_quantum(), MSS * 8);
     assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 8, false));
     script.reach_phase(0);
-    // cwnd follows immediately, with the quantum at 15.5 MB/s: ten segments.
+    // The pacing rate rises to 15.5 MB/s, which makes the quantum ten segments; cwnd grows immediately.
     script.within_round(TICK, 100, 0);
     assert_eq!(script.cc.model().send_quantum(), MSS * 10);
     assert_eq!(script.cc.model().cwnd(), quantised(1_000_000.0, 10, true));
@@ -156,7 +159,8 @@ fn send_quantum_follows_the_pacing_rate() {
         assert_eq!(script.cc.control().burst, if bound { quantum } else { Bytes::MAX });
         quantum.as_u64() / MSS.as_u64()
     };
-    // DRAIN paces at 0.343 bw. 1.2 Mbit/s is the threshold between one and two segments.
+    // DRAIN paces at bw / 2.885. A pacing rate of 1.2 Mbit/s is the threshold between a quantum of one and of two
+    // segments.
     assert_eq!(quantum(1.19 / MARGIN * 2.885, &[]), 1);
     assert_eq!(quantum(1.21 / MARGIN * 2.885, &[]), 2);
     // 100 Mbit/s in 2^-10 s are 12 207 B: eight segments. At 10 Gbit/s the limit of 64 kB applies: 45 segments.
@@ -172,20 +176,20 @@ fn window_before_full_pipe_grows_by_delivered_data() {
     script.rate = Rate::from_mbit_per_sec(10.0); // BDP 50 000 B
     script.round(10, 0);
     assert_eq!(script.cc.model().cwnd(), MSS * 20);
-    // 2.885 BDP are 144 250 B = 100 segments; pacing at 28.6 Mbit/s gives a quantum of two.
+    // 2.885 BDP are 144 250 B = 100 segments; pacing at 28.6 Mbit/s gives a quantum of two segments.
     assert_eq!(quantised(50_000.0 * 2.885, 2, false), MSS * 106);
     for segments in [100, 50] {
         script.within_round(Nanos::from_millis(1), segments, 0);
     }
-    // 120 segments are above the target: the second acknowledgement neither raises nor lowers cwnd.
+    // A cwnd of 120 segments is above the target: the second acknowledgement neither raises nor lowers cwnd.
     assert_eq!(script.cc.model().cwnd(), MSS * 120);
 }
 
-/// The first ten delivered segments raise cwnd at any bandwidth estimate.
+/// The first ten delivered segments raise cwnd, whatever the bandwidth estimate.
 #[test]
 fn window_grows_for_first_ten_segments_at_any_bandwidth() {
     let mut script = Script::<V1>::new(1, &[]);
-    script.rate = Rate::from_mbit_per_sec(0.1); // 2.885 BDP are one segment, the target is four
+    script.rate = Rate::from_mbit_per_sec(0.1); // 2.885 BDP are one segment, and the target is four segments
     script.round(5, 0);
     assert_eq!(script.cc.model().cwnd(), MSS * 15);
     script.round(4, 0);

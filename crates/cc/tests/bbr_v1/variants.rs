@@ -15,7 +15,7 @@ const INFO: Info = record!(Info {
     ..Info::new("variant", "a variant for tests")
 });
 
-/// Gains latched at cycle start; a probing phase of at most 3 ms; a cwnd of one BDP.
+/// A variant with gains latched at the start of the cycle, a probing phase of at most 3 ms and a cwnd of one BDP.
 #[derive(Clone, Debug)]
 struct Gains {
     latched: f64,
@@ -61,8 +61,8 @@ fn variant_overrides_gains_phase_ends_and_window_gain() {
     assert_eq!(script.cc.model().cwnd(), quantised(500_000.0, 8, false));
 }
 
-/// Half the BDP in PROBE_BW, a third of cwnd in PROBE_RTT; recovery without packet conservation or restoration of cwnd,
-/// paced at 0.75 of the bandwidth.
+/// A variant that halves the BDP in PROBE_BW and keeps a third of cwnd in PROBE_RTT. Its recovery neither conserves
+/// packets nor restores cwnd, and paces at 0.75 of the bandwidth.
 #[derive(Clone, Debug)]
 struct Recovery {
     third: Bytes,
@@ -109,7 +109,7 @@ fn variant_overrides_bdp_recovery_and_probe_rtt() {
     let window = quantised(500_000.0, 8, false);
     assert_eq!(script.cc.model().cwnd(), window);
     script.enter_recovery_at(MSS * 200, 2, 3);
-    // cwnd is inflight without the acknowledged data and then grows by that data, because packets are not conserved.
+    // cwnd becomes inflight and then grows by the acknowledged data, because packets are not conserved.
     assert_eq!(script.cc.model().cwnd(), MSS * 202);
     script.within_round(TICK, 5, 0);
     assert_eq!(script.cc.model().pacing_rate(), script.rate.mul_f64(0.75 * 0.99));
@@ -125,7 +125,7 @@ fn variant_overrides_bdp_recovery_and_probe_rtt() {
     assert!(matches!(script.state(), State::ProbeRtt(ProbeRtt { until: Some(_), .. })));
 }
 
-/// Four fifths of the bandwidth; every acknowledgement in the first round of recovery halves cwnd.
+/// A variant that uses four fifths of the bandwidth. In the first round of recovery every acknowledgement halves cwnd.
 #[derive(Clone, Debug)]
 struct Halving {
     acks: u32,
@@ -175,7 +175,7 @@ fn variant_overrides_bandwidth_and_first_recovery_round() {
     assert_eq!(flow.cc.policy().sent, MSS * flow.sent);
 }
 
-/// A variant's parameters follow BBR's and replace those of the same name.
+/// A variant's parameters follow BBR's parameters in the list and replace those with the same name.
 #[test]
 fn variant_parameters_extend_and_replace_those_of_bbr() {
     const MERGED: &[Param] = bbr_params![
@@ -221,7 +221,8 @@ fn variant_parameters_all_change_the_output() {
     let standard = fingerprint(&[]);
     assert_eq!(fingerprint(&[]), standard, "runs repeat");
     for param in PARAMS {
-        // Half the default, or the minimum; flags and zeros are inverted.
+        // Each parameter is set to half its default or to its minimum; defaults of 0 become 1, and flags that are on
+        // become 0.
         let value = if param.default == 0.0 { 1.0 } else { (param.default / 2.0).max(param.min) };
         let value = if param.unit.is_empty() && param.default == 1.0 { 0.0 } else { value };
         assert_ne!(fingerprint(&[(param.name, value)]), standard, "{} = {value}", param.name);

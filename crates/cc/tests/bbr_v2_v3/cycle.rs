@@ -5,7 +5,8 @@ use narrows_cc::{Bytes, Nanos, Rate, Value};
 
 use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, RTT, Script, V3, segments, setup};
 
-/// The wait before a probe is drawn from two to three seconds, and its round count starts at zero or one.
+/// The wait before a probe is drawn at random from two to three seconds, and the count of rounds since the last probe
+/// starts at zero or one.
 #[test]
 fn probe_wait_is_random_from_two_to_three_seconds() {
     let (mut least, mut most, mut rounds) = (Nanos::MAX, Nanos::ZERO, [0, 0]);
@@ -23,7 +24,7 @@ fn probe_wait_is_random_from_two_to_three_seconds() {
     assert!((72..=128).contains(&rounds[0]), "{rounds:?}");
 }
 
-/// A probe is due after the wait, or after one round per packet of the BDP, at most 63.
+/// A probe starts after the wait, or after as many rounds as the BDP has packets, but at most 63 rounds.
 #[test]
 fn probe_is_due_after_wait_or_one_round_per_bdp_packet() {
     // The BDP of the first case has 500 packets, so the limit of 63 rounds (of 10 ms) applies.
@@ -48,7 +49,7 @@ fn probe_is_due_after_wait_or_one_round_per_bdp_packet() {
     }
 }
 
-/// PROBE_DOWN ends in PROBE_CRUISE when inflight leaves headroom and no queue.
+/// PROBE_DOWN ends in PROBE_CRUISE when inflight leaves headroom and the queue is drained.
 #[test]
 fn probe_down_with_headroom_and_no_queue_becomes_cruise() {
     let mut script = Script::<V3>::in_up(&[]);
@@ -56,7 +57,7 @@ fn probe_down_with_headroom_and_no_queue_becomes_cruise() {
     script.tx_in_flight = segments(400);
     script.within_at(segments(500));
     assert_eq!(script.state(), State::Down);
-    // The bound is about 500 segments; less the headroom it is 425, below the BDP.
+    // The bound is about 500 segments; less the headroom it is 425 segments, below the BDP.
     let headroom = script.cc.model().inflight_with_headroom();
     assert!(headroom > segments(424) && headroom < segments(427), "{headroom:?}");
     script.within_at(headroom + Bytes::new(1));
@@ -65,7 +66,7 @@ fn probe_down_with_headroom_and_no_queue_becomes_cruise() {
     assert_eq!(script.state(), State::Cruise);
 }
 
-/// PROBE_DOWN ends in PROBE_REFILL if a probe is due before inflight leaves headroom.
+/// PROBE_DOWN ends in PROBE_REFILL if the next probe is scheduled before inflight leaves headroom.
 #[test]
 fn probe_down_with_probe_due_becomes_refill() {
     let mut script = Script::<V3>::new(&[]);
@@ -94,7 +95,7 @@ fn probe_up_ends_after_three_rounds_without_growth() {
     assert_eq!(script.telemetry("probe_too_high"), Some(Value::Number(0.0)));
 }
 
-/// While cwnd is at the long-term bound, a constant rate is no plateau.
+/// While cwnd is full at the long-term bound, a constant rate does not count as a plateau.
 #[test]
 fn probe_up_at_long_term_bound_is_no_plateau() {
     let mut script = bounded_up(600);
@@ -133,7 +134,7 @@ fn inflight_longterm_grows_by_doubling_steps_per_round() {
     script.cwnd_full = true;
     let mut last = script.cc.model().inflight_long().unwrap();
     for growth in [1, 2, 4, 8, 16] {
-        // Each round acknowledges a full window in twenty parts; the first of them begins the round.
+        // Each round acknowledges a full cwnd in twenty parts; the first part begins the round.
         let parts = 20;
         for part in 0..parts {
             let acked = script.cwnd().as_u64() / 1_000 / parts;
@@ -153,7 +154,7 @@ fn inflight_longterm_grows_by_doubling_steps_per_round() {
     assert!(total.abs_diff(31) <= 2, "{total}");
 }
 
-/// While cwnd is not full, inflight_longterm rises only to the size of a larger flight that was safe.
+/// While cwnd is not full, inflight_longterm rises only to the size of a larger flight without too much loss.
 #[test]
 fn inflight_longterm_with_unused_window_follows_safe_flight() {
     let mut script = bounded_up(600);
@@ -169,8 +170,8 @@ fn inflight_longterm_with_unused_window_follows_safe_flight() {
     assert_eq!(script.cc.model().inflight_long(), Some(long + MSS * 50), "that flight was not safe");
 }
 
-/// After a probe with too much loss, the next probe stops at the bound; if it causes no loss, another probe follows
-/// immediately.
+/// After a probe with too much loss, the next probe stops at the bound; if this next probe causes no loss, another
+/// probe follows immediately.
 #[test]
 fn probe_after_excess_loss_stops_at_bound_then_continues() {
     let mut script = Script::<V3>::in_up(&[("probe_rtt_duration", 0.0)]);
@@ -219,7 +220,7 @@ fn max_bw_filter_advances_one_round_after_the_probe() {
     }
 }
 
-/// Application-limited samples count only if they raise the estimate.
+/// Application-limited samples enter the bandwidth filter only if they raise the estimate.
 #[test]
 fn max_bw_app_limited_sample_counts_only_if_higher() {
     let mut script = Script::<V3>::new(&[]);

@@ -5,7 +5,7 @@ use narrows_cc::{Bytes, Nanos, Rate};
 
 use crate::bbr_v2_v3::script::{MOMENT, MSS, Script, V2, V3, segments};
 
-/// A flow over a path of the same rate, short enough for marks to count: the BDP is 50 segments.
+/// A flow over a path of the same rate, with an RTT short enough for marks to count: the BDP is 50 segments.
 fn short<P: narrows_cc::bbr_v2_v3::Policy>(values: &[(&str, f64)]) -> Script<P> {
     let mut all = vec![("ecn", 1.0), ("extra_acked", 0.0)];
     all.extend(values);
@@ -67,7 +67,7 @@ fn ecn_marks_lower_inflight_shortterm_once_per_round() {
     assert_eq!(script.cwnd(), expected);
 }
 
-/// Marks have no effect without the parameter, or with a round-trip time above 5 ms.
+/// Marks have no effect if the parameter `ecn` is off, or if the RTT is above 5 ms.
 #[test]
 fn ecn_disabled_or_rtt_above_5_ms_ignores_marks() {
     for (values, rtt) in [(&[("ecn", 0.0)], 4), (&[("ecn", 1.0)], 6)] {
@@ -98,7 +98,8 @@ fn ecn_two_rounds_half_marked_end_startup() {
     assert!(script.cc.model().inflight_long().is_some());
 }
 
-/// A probe with half of the deliveries marked was too high.
+/// A probe with half of its deliveries marked counts as too high: it ends, and its inflight becomes the long-term
+/// bound.
 #[test]
 fn ecn_half_marked_probe_is_too_high() {
     let mut script = probing(&[]);
@@ -132,7 +133,8 @@ fn ecn_marks_count_until_last_ack_of_the_probe() {
     assert_eq!(script.cc.model().ack_phase(), AckPhase::Init);
 }
 
-/// When marks cease, the next probe starts immediately and grows by half the bound.
+/// When marks cease, the next probe starts immediately, and the long-term bound may grow by half of its value per
+/// round.
 #[test]
 fn ecn_after_marks_cease_next_probe_starts_at_once() {
     let mut script = probing(&[("precaution", 0.0)]);
@@ -147,7 +149,7 @@ fn ecn_after_marks_cease_next_probe_starts_at_once() {
     script.within(MOMENT, 1);
     assert_eq!(script.state(), State::Refill, "no wait of seconds");
     assert_eq!(script.now, now + MOMENT);
-    // Half of 64 segments is 2^5, so a round with a full cwnd would add 32 segments.
+    // Half of the bound of 64 segments is 2^5, so a round with a full cwnd would add 32 segments.
     script.up_from_refill();
     let long = script.cc.model().inflight_long().unwrap();
     script.cwnd_full = true;
@@ -177,7 +179,7 @@ fn ecn_marks_lower_bw_shortterm_in_v2() {
 }
 
 /// A v2 flow in PROBE_DOWN after a probe, and the bandwidth that remains if marks bound it. In the first round of the
-/// probe, all of its ten acknowledgements but the first `clean` were marked.
+/// probe, the first `clean` of the ten acknowledgements were unmarked, all others marked.
 fn marked_probe(clean: u32) -> (Script<V2>, Rate) {
     let mut script = short::<V2>(&[]);
     script.reach_cruise();

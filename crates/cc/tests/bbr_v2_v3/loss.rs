@@ -5,12 +5,12 @@ use narrows_cc::{Bytes, CongestionCause, Rate, Value};
 
 use crate::bbr_v2_v3::script::{BDP, MOMENT, MSS, Script, V3, segments};
 
-/// A probe with too much loss sets inflight_longterm once and ends.
+/// Too much loss in a probe sets inflight_longterm once and ends the probe.
 #[test]
 fn loss_in_probe_up_sets_inflight_longterm_and_ends_it() {
     let mut script = Script::<V3>::in_up(&[]);
-    // Of 600 segments in flight, 12 losses are 2 %, and the 13th exceeds the threshold. Before the 13th, 599 segments
-    // were in flight and 12 lost.
+    // Of 600 segments in flight, 12 losses are 2 %, and the 13th exceeds the threshold. Before the 13th lost segment,
+    // 599 segments were in flight and 12 were lost.
     for n in 1..=12 {
         script.lose(n, segments(600), n);
         assert_eq!(script.state(), State::Up);
@@ -41,7 +41,7 @@ fn loss_bound_is_at_least_beta_of_target_inflight() {
     assert_eq!(script.cc.model().inflight_long(), Some(segments(70)));
 }
 
-/// Loss in an application-limited probe ends it but sets no bound.
+/// Too much loss in an application-limited probe ends the probe but sets no bound.
 #[test]
 fn loss_in_app_limited_probe_ends_it_without_bound() {
     let mut script = Script::<V3>::in_up(&[]);
@@ -62,8 +62,8 @@ fn loss_of_non_probing_packets_sets_no_long_term_bound() {
     assert_eq!(script.state(), State::Refill);
 }
 
-/// Outside probes, a round with loss lowers each short-term bound to the latest delivery or to beta times the bound,
-/// whichever is more.
+/// Outside probes, a round with loss lowers each short-term bound to the larger of two values: the rate or volume last
+/// delivered, and beta times the bound.
 #[test]
 fn loss_outside_probes_lowers_short_term_bounds() {
     for (share, expected) in [(0.9, 0.9), (0.5, 0.7)] {
@@ -72,7 +72,7 @@ fn loss_outside_probes_lowers_short_term_bounds() {
         assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
         let (rate, window) = (script.rate, script.cwnd());
         script.rate = rate.mul_f64(share);
-        script.round(500); // earlier deliveries count in their round
+        script.round(500); // begins a new round: deliveries at the earlier, higher rate do not count
         script.lose(1, BDP, 1);
         script.within(MOMENT, 500);
         assert_eq!(script.cc.model().bw_short(), None, "not before the round is over");
@@ -108,7 +108,7 @@ fn loss_in_probes_keeps_short_term_bounds() {
     assert_eq!((script.cc.model().bw_short(), script.cc.model().inflight_short()), (None, None));
 }
 
-/// A timeout leaves cwnd one segment above inflight; the end of loss repair restores cwnd.
+/// A timeout sets cwnd to inflight plus one segment; the end of loss repair restores cwnd.
 #[test]
 fn timeout_leaves_one_segment_until_repair_ends() {
     let mut script = Script::<V3>::new(&[("extra_acked", 0.0)]);
@@ -188,7 +188,7 @@ fn spurious_loss_restores_bounds_and_unchanged_state() {
     assert_eq!((script.state(), script.cc.model().inflight_long()), (State::Down, long), "switched off");
 }
 
-/// A response to marks is no recovery; a loss during this response starts a recovery.
+/// A response to marks does not count as recovery; a loss during this response starts recovery.
 #[test]
 fn recovery_starts_on_loss_but_not_on_ecn_marks() {
     let mut script = Script::<V3>::new(&[]);

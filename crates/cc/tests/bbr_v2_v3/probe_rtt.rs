@@ -47,7 +47,7 @@ fn probe_rtt_is_delayed_by_lower_but_not_equal_sample() {
     }
 }
 
-/// PROBE_RTT lasts 200 ms and a round from the time at which inflight is half the BDP; PROBE_CRUISE follows.
+/// PROBE_RTT lasts until 200 ms and a round have passed since inflight fell to half the BDP; PROBE_CRUISE follows.
 #[test]
 fn probe_rtt_lasts_200_ms_and_a_round_at_half_the_bdp() {
     let mut script = aged();
@@ -56,7 +56,7 @@ fn probe_rtt_lasts_200_ms_and_a_round_at_half_the_bdp() {
     assert!(in_probe_rtt(&script));
     script.lose(1, BDP, 1);
     for _ in 0..20 {
-        script.round(10); // inflight does not fall: the clock does not start
+        script.round(10); // inflight does not fall, so the clock of PROBE_RTT does not start
     }
     assert!(in_probe_rtt(&script));
     assert!(script.cc.model().bw_short().is_some());
@@ -102,7 +102,7 @@ fn probe_rtt_samples_leave_the_bandwidth_unchanged() {
     assert_eq!(script.cc.model().max_bw(), script.rate * 2);
 }
 
-/// After ten seconds min_rtt becomes the minimum of the last five seconds.
+/// After ten seconds without a lower sample, min_rtt becomes the minimum of the last five seconds.
 #[test]
 fn min_rtt_after_ten_seconds_becomes_probe_rtt_min() {
     let mut script =
@@ -118,7 +118,7 @@ fn min_rtt_after_ten_seconds_becomes_probe_rtt_min() {
     assert_eq!(script.cc.model().min_rtt(), Some(Nanos::from_millis(60)));
 }
 
-/// A restart from idle paces at the bandwidth and skips PROBE_RTT once.
+/// After a restart from idle the pacing rate is the bandwidth, and PROBE_RTT is skipped once.
 #[test]
 fn idle_restart_paces_at_bandwidth_and_skips_probe_rtt() {
     let mut script = Script::<V3>::in_up(&[]);
@@ -134,7 +134,7 @@ fn idle_restart_paces_at_bandwidth_and_skips_probe_rtt() {
     assert_eq!(script.cc.model().min_rtt(), Some(RTT), "the ten-second filter has not expired");
 }
 
-/// A pause because cwnd is full is no idle time.
+/// A pause in sending because cwnd is full does not count as idle time.
 #[test]
 fn idle_restart_requires_an_app_limited_sender() {
     let mut script = Script::<V3>::in_up(&[]);
@@ -142,7 +142,7 @@ fn idle_restart_requires_an_app_limited_sender() {
     assert_eq!(script.telemetry("idle_restart"), Some(Value::Number(0.0)));
 }
 
-/// A restart from idle may end PROBE_RTT.
+/// A restart from idle ends PROBE_RTT if the clock of PROBE_RTT has ended.
 #[test]
 fn idle_restart_in_probe_rtt_may_end_it() {
     let mut script = aged();

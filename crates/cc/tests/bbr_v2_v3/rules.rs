@@ -42,7 +42,7 @@ fn full_bw_needs_three_rounds_without_25_percent_growth() {
     assert_eq!((full.base, full.count, full.now), (rate(125), 3, true));
 }
 
-/// A flight loses too much if it loses more than 2 %, or, without SACK, if it loses anything.
+/// The loss of a flight exceeds the threshold if it is more than 2 %; without SACK, any loss exceeds the threshold.
 #[test]
 fn loss_threshold_is_2_percent_or_any_loss_without_sack() {
     let script = Script::<V3>::new(&[]);
@@ -64,11 +64,12 @@ fn inflight_at_loss_threshold_solves_draft_equation() {
     };
     // 10 of 500 segments were lost before this packet, so the 2 % were already reached: (0.02 * 500 - 10) / 0.98 = 0.
     assert!((at(501, 11, false) - 500.0).abs() < 0.01);
-    // With 9 segments lost before, the result is 500 + 1 / 0.98. At that inflight (9 + 1.0204) / 501.0204 = 2 %.
+    // With 9 segments lost before this packet, the result is 500 + 1 / 0.98 segments. At that inflight the loss is (9 +
+    // 1.0204) / 501.0204 = 2 %.
     let expected = 500.0 + 1.0 / 0.98;
     assert!((at(501, 10, false) - expected).abs() < 0.01);
     assert!(((9.0 + expected - 500.0) / expected - 0.02).abs() < 1e-9);
-    // If more was lost before than is tolerated, the draft subtracts the excess; v2 returns the inflight before the
+    // If more than 2 % were lost before this packet, the draft subtracts the excess; v2 returns the inflight before the
     // packet.
     assert!((at(501, 51, false) - (500.0 - 40.0 / 0.98)).abs() < 0.01);
     assert!((at(501, 51, true) - 500.0).abs() < 0.01);
@@ -77,11 +78,11 @@ fn inflight_at_loss_threshold_solves_draft_equation() {
     assert_eq!(at(10, 11, false), 0.0, "never below nothing");
 }
 
-/// The headroom is 15 % of the bound, at least one segment, and leaves at least four segments.
+/// The headroom is 15 % of the bound, but at least one segment; the bound less the headroom is at least four segments.
 #[test]
 fn headroom_is_15_percent_at_least_one_segment() {
-    // The bound is the inflight at which a probe lost too much. Its minimum of beta times cwnd does not matter: after
-    // the timeout cwnd is one segment.
+    // The bound is the inflight at which a probe lost too much. The bound's minimum of beta times cwnd does not apply:
+    // after the timeout cwnd is one segment.
     for bound in [1_000u64, 100, 10, 7, 6, 5, 4, 3] {
         let mut script = Script::<V3>::in_up(&[("beta", 0.1)]);
         script.inflight = Bytes::ZERO;
@@ -113,7 +114,7 @@ fn max_inflight_is_gain_times_bdp_with_minimum() {
     assert_eq!(script.cc.model().inflight_at(Rate::ZERO, 1.0), MSS * 30);
 }
 
-/// The send quantum is a millisecond of pacing, between two segments and 64 kB.
+/// The send quantum is the data paced in 1 ms, at least two segments and at most 64 kB.
 #[test]
 fn send_quantum_is_one_ms_of_pacing_within_limits() {
     for (mbit, expected) in [(100.0, 12), (1.0, 2), (10_000.0, 65)] {
@@ -124,7 +125,7 @@ fn send_quantum_is_one_ms_of_pacing_within_limits() {
     }
 }
 
-/// Pacing starts at 2.77 initial windows per round-trip time and only rises until the pipe is full.
+/// The pacing rate starts at 2.77 initial windows per RTT and never falls before the pipe is full.
 #[test]
 fn pacing_starts_at_2_77_initial_windows_per_rtt() {
     let mut script = Script::<V3>::new(&[]);
@@ -137,7 +138,7 @@ fn pacing_starts_at_2_77_initial_windows_per_rtt() {
     assert_rate(script.cc.control().pacing_rate.unwrap(), paced(2.77));
 }
 
-/// Pacing and cwnd gains are functions of the state.
+/// The pacing gain and the cwnd gain depend on the state.
 #[test]
 fn gains_follow_the_state() {
     let mut script = Script::<V3>::new(&[]);
@@ -182,11 +183,11 @@ fn cwnd_grows_by_delivered_data_within_state_bounds() {
     assert_eq!(script.cwnd(), long, "REFILL: the long-term bound");
 }
 
-/// The aggregation term of cwnd is the maximum excess of the last ten rounds, or of one round in STARTUP.
+/// The aggregation term of cwnd is the maximum excess of the last ten rounds; in STARTUP, of one round.
 #[test]
 fn extra_acked_is_maximum_of_ten_rounds_or_one_in_startup() {
     let mut script = Script::<V3>::in_cruise(&[]);
-    // The epoch begins with an acknowledgement; all data acknowledged at the same time is excess.
+    // The epoch begins with an acknowledgement; all data acknowledged at the time of its beginning counts as excess.
     script.rounds(30, 500);
     let base = script.cc.model().extra_acked();
     script.within(Nanos::ZERO, 700);

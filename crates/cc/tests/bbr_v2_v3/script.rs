@@ -63,19 +63,19 @@ impl<P: Policy> Script<P> {
         }
     }
 
-    /// Acknowledges `acked` more segments within the round trip.
+    /// Acknowledges `acked` more segments `after` the last acknowledgement, within the current round trip.
     pub fn within(&mut self, after: Nanos, acked: u64) {
         let ack = self.next(after, acked, false);
         self.cc.on_ack(&ack);
     }
 
-    /// Acknowledges one more segment within the round trip; `inflight` remains in flight.
+    /// Acknowledges one more segment within the current round trip; `inflight` remains in flight.
     pub fn within_at(&mut self, inflight: Bytes) {
         self.inflight = inflight;
         self.within(MOMENT, 1);
     }
 
-    /// Declares so many consecutive segments lost that a probe with `tx` in flight was too high.
+    /// Declares enough consecutive segments lost that a probe with `tx` in flight counts as too high.
     pub fn lose_too_much(&mut self, tx: Bytes) {
         let enough = tx.as_u64() / MSS.as_u64() / 50 + 1;
         for n in 1..=enough {
@@ -101,7 +101,7 @@ impl<P: Policy> Script<P> {
         assert_eq!(self.state(), State::Drain);
     }
 
-    /// Runs to DRAIN by a round of recovery with six separate losses, 4 % of the flight.
+    /// Runs to DRAIN: STARTUP ends after a round of recovery with six separate losses, 4 % of the flight.
     pub fn drain_by_loss(&mut self) {
         for n in 0..6 {
             self.lose(10 * n, BDP, 1);
@@ -134,7 +134,7 @@ impl<P: Policy> Script<P> {
         self.repeat_until(done, |script| script.round(acked))
     }
 
-    /// Waits in PROBE_CRUISE until a probe is due.
+    /// Runs rounds in PROBE_CRUISE until the next probe begins with PROBE_REFILL.
     pub fn refill_from_cruise(&mut self) {
         self.rounds_until(500, |script| script.state() != State::Cruise);
         assert_eq!(self.state(), State::Refill);
@@ -176,7 +176,7 @@ pub fn paced(gain: f64) -> f64 {
     12.5e6 * gain * 0.99
 }
 
-/// Asserts equality up to rounding to bytes per second.
+/// Asserts that a rate equals `expected` up to rounding to bytes per second.
 pub fn assert_rate(rate: Rate, expected: f64) {
     assert!((rate.as_bytes_per_sec() as f64 - expected).abs() <= 1.0, "{rate:?}, expected {expected} B/s");
 }

@@ -60,12 +60,12 @@ fn startup_continues_on_loss_outside_recovery_round() {
     assert_eq!(script.state(), State::Startup);
 }
 
-/// At the end of STARTUP, the long-term bound is the delivered data if that exceeds the BDP.
+/// At the end of STARTUP, the long-term bound is the data delivered in a round trip if this exceeds the BDP.
 #[test]
 fn startup_end_bound_is_delivered_data_above_bdp() {
     let mut script = Script::<V3>::new(&[]);
     script.round(500);
-    script.rtt = script.rtt * 2; // a queue: twice as much is delivered in a round trip
+    script.rtt = script.rtt * 2; // with a queue, a round trip takes twice as long and delivers twice as much data
     script.drain_by_loss();
     assert_eq!(script.cc.model().inflight_long(), Some(BDP * 2));
 }
@@ -107,7 +107,7 @@ fn drain_ends_when_inflight_is_the_bdp() {
     assert_eq!(script.state(), State::Cruise, "ProbeBW_DOWN ends with the same acknowledgement");
 }
 
-/// DRAIN ends in its fourth round at the latest.
+/// DRAIN ends in its fourth round at the latest, even if inflight stays above the BDP.
 #[test]
 fn drain_ends_in_its_fourth_round_at_the_latest() {
     let mut script = Script::<V3>::new(&[]);

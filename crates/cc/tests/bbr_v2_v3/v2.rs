@@ -17,7 +17,8 @@ fn v2_gains_follow_the_state() {
     script.assert_gains(State::Down, 0.75, 2.0);
 }
 
-/// A flow in PROBE_CRUISE. v2 compares inflight before the acknowledgement, so that inflight must be below the BDP.
+/// A flow in PROBE_CRUISE. v2 compares the inflight before the acknowledgement with the BDP, so this inflight must be
+/// below the BDP.
 fn cruising(values: &[(&str, f64)]) -> Script<V2> {
     let mut script = Script::<V2>::new(values);
     script.reach_drain();
@@ -27,7 +28,7 @@ fn cruising(values: &[(&str, f64)]) -> Script<V2> {
     script
 }
 
-/// A probe ends once a round trip has passed and a quarter BDP is queued; v2 has no plateau test.
+/// A probe ends once a round trip has passed and a quarter of a BDP is queued; probes of v2 have no plateau test.
 #[test]
 fn v2_probe_ends_at_1_25_bdp_without_plateau_test() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
@@ -36,7 +37,8 @@ fn v2_probe_ends_at_1_25_bdp_without_plateau_test() {
     script.round(1);
     assert_eq!(script.state(), State::Up);
     let began = script.now;
-    // 1.25 BDP plus two segments for probing. v2 compares inflight before the acknowledgement.
+    // The target is 1.25 BDP plus two segments for probing. v2 compares the inflight before the acknowledgement with
+    // it.
     let full = segments(627);
     let ack = script.next(RTT, 1, false);
     script.cc.on_ack(&record!(Ack { inflight_before: full, ..ack }));
@@ -75,7 +77,7 @@ fn v2_startup_ends_after_eight_lossy_acks() {
     }
 }
 
-/// DRAIN has no limit of rounds.
+/// v2 does not limit the number of rounds in DRAIN.
 #[test]
 fn v2_drain_has_no_round_limit() {
     let mut script = Script::<V2>::new(&[]);
@@ -83,7 +85,7 @@ fn v2_drain_has_no_round_limit() {
     assert_eq!(script.state(), State::Drain);
 }
 
-/// PROBE_CRUISE bounds inflight_shortterm, if set, by the long-term bound.
+/// PROBE_CRUISE lowers inflight_shortterm, if set, to the long-term bound.
 #[test]
 fn v2_cruise_caps_short_term_by_long_term_bound() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
@@ -119,7 +121,7 @@ fn v2_spurious_loss_restores_bounds_not_state() {
     assert_eq!((script.state(), script.cc.model().inflight_long()), (State::Down, None));
 }
 
-/// A timeout outside probes bounds inflight by cwnd before the timeout.
+/// A timeout outside probes bounds inflight by the cwnd from before the timeout.
 #[test]
 fn v2_timeout_outside_probes_bounds_by_prior_window() {
     let mut script = cruising(&[("extra_acked", 0.0)]);
@@ -130,7 +132,7 @@ fn v2_timeout_outside_probes_bounds_by_prior_window() {
     assert_eq!(script.cc.model().inflight_short(), Some(window));
 }
 
-/// The plateau test of STARTUP uses the filtered rate.
+/// The plateau test of STARTUP uses the filtered bandwidth, not the latest rate sample.
 #[test]
 fn v2_startup_plateau_uses_the_filtered_rate() {
     let mut script = Script::<V2>::new(&[]);

@@ -22,7 +22,7 @@ fn excesses(trace: &[Point]) -> Vec<(f64, Bytes)> {
     samples
 }
 
-/// The maximum excess of the rounds from `round - window` on.
+/// The maximum excess since round `round - window`.
 fn most(samples: &[(f64, Bytes)], round: f64, window: f64) -> Bytes {
     samples.iter().rev().take_while(|(at, _)| *at >= round - window).map(|(_, excess)| *excess).max().unwrap()
 }
@@ -60,20 +60,20 @@ fn a12_startup_finds_bandwidth_with_ack_aggregation() {
     let rate = flow.path.rate;
     let full = flow.trace().iter().find(|point| point.figures.max_bw >= rate.mul_f64(0.98)).unwrap();
     assert!(point.figures.max_bw <= rate.mul_f64(65.0 / 64.0), "{:?}", point.figures.max_bw);
-    // The flow starts with 12 segments per 20 ms, and the BDP is 86 segments: three doublings, and one round for the
-    // first sample.
+    // The flow starts with 12 segments per 20 ms, and the BDP is 86 segments: STARTUP needs three doublings, and one
+    // round for the first sample.
     assert!(full.figures.round <= 6.0, "{}", full.figures.round);
     let bdp = rate.over(flow.path.rtt);
     assert!(point.control.cwnd > bdp * 2, "{:?}", point.control.cwnd);
     assert!(point.figures.extra_acked > bdp / 4, "{:?}", point.figures.extra_acked);
 }
 
-/// A.13 Achieving Expected Cruise Bandwidth on a Link With Aggregation. In PROBE_CRUISE a path of 20 ms begins to
-/// deliver acknowledgements only every 60 ms: with a cwnd of two BDPs the flow would send for 40 ms and then wait.
-/// Section 5.5.9: extra_acked follows the bursts, as the maximum over ten rounds (the test computes each excess
-/// itself). Section 5.6.4.2 adds extra_acked to cwnd, so two bursts later the flow uses at least 95 % of the link.
-/// After the bursts, slower data (a tenth of the rate) ends the last epoch, and the maximum expires after exactly ten
-/// rounds.
+/// A.13 Achieving Expected Cruise Bandwidth on a Link With Aggregation. In PROBE_CRUISE a path with an RTT of 20 ms
+/// begins to deliver acknowledgements only every 60 ms: with a cwnd of two BDPs the flow would send for 40 ms and then
+/// wait for the next acknowledgements. Section 5.5.9: extra_acked is the maximum excess of the last ten rounds, so it
+/// follows the bursts (the test computes each excess itself). Section 5.6.4.2 adds extra_acked to cwnd, so two bursts
+/// later the flow uses at least 95 % of the link. After the bursts the application writes at a tenth of the rate, which
+/// ends the last epoch, and the maximum expires after exactly ten rounds.
 #[test]
 fn a13_cruise_window_allows_for_ack_aggregation() {
     let mut flow = start(Path::new(50.0, 20), &[]);
@@ -96,7 +96,8 @@ fn a13_cruise_window_allows_for_ack_aggregation() {
     }
     flow.path.bunch = Nanos::ZERO;
     flow.write_at(flow.path.rate.mul_f64(0.1));
-    // At 0.9 of the rate the excess, at most one cwnd, is used up in about 60 ms.
+    // The application now writes less than the bandwidth: at a deficit of 0.9 of the rate, the excess of at most one
+    // cwnd is used up in about 60 ms.
     flow.run_for(Nanos::from_millis(100));
     let round = flow.last().figures.round;
     let until = |flow: &mut Flow, rounds: f64| {

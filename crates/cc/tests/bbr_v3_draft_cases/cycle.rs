@@ -17,9 +17,10 @@ fn going_down(buffer: Option<u64>) -> (Flow, usize) {
 }
 
 /// A.8 Exiting PROBE_DOWN on Inflight. Section 5.3.3.1: PROBE_DOWN paces at 0.90 of the bandwidth until inflight is at
-/// or below both BBRInflightWithHeadroom() and BBRInflight(1.0). The first acknowledgement that finds inflight there
-/// must begin PROBE_CRUISE. The test runs with unlimited buffer (no long-term bound and thus no headroom) and with a
-/// buffer of a tenth of a BDP, where the probe's losses set the bound and 0.85 of the bound is the target.
+/// or below both BBRInflightWithHeadroom() and BBRInflight(1.0). The first acknowledgement at which inflight is at or
+/// below both targets must begin PROBE_CRUISE. The test runs with unlimited buffer (no long-term bound and thus no
+/// headroom) and with a buffer of a tenth of a BDP. With the small buffer the losses of the probe set the bound, and
+/// the target is 0.85 of the bound.
 #[test]
 fn a08_probe_down_ends_with_headroom_and_no_queue() {
     for (buffer, bounded) in [(None, false), (Some(10_000), true)] {
@@ -43,11 +44,11 @@ fn a08_probe_down_ends_with_headroom_and_no_queue() {
     }
 }
 
-/// A.9 Exiting PROBE_DOWN After Max Time. When PROBE_DOWN begins, the link loses 10 % of its rate: 0.9 x 0.99 of the
-/// old bandwidth enters a link with 0.9 of it. One hundredth of the queue's surplus drains per round-trip time, and
-/// inflight stays above the target. Section 5.3.3.8: when bw_probe_wait (2 to 3 s) has passed, IsTimeToProbeBW holds,
-/// and the next acknowledgement begins PROBE_REFILL directly from PROBE_DOWN. The other limit, 63 rounds, takes longer:
-/// with the queue a round exceeds 55 ms.
+/// A.9 Exiting PROBE_DOWN After Max Time. When PROBE_DOWN begins, the link loses 10 % of its rate: the sender paces at
+/// 0.9 x 0.99 of the old bandwidth into a link with 0.9 of the old bandwidth. The queue drains by only 1 % of the link
+/// rate, so inflight stays above the target. Section 5.3.3.8: when bw_probe_wait (2 to 3 s) has passed, IsTimeToProbeBW
+/// holds, and the next acknowledgement begins PROBE_REFILL directly from PROBE_DOWN. The other limit, 63 rounds, takes
+/// longer: with the queue a round takes more than 55 ms.
 #[test]
 fn a09_probe_down_ends_in_refill_after_maximum_time() {
     let (mut flow, entry) = going_down(None);
@@ -66,8 +67,9 @@ fn a09_probe_down_ends_in_refill_after_maximum_time() {
 
 /// A.22 Handling Application-Limited Sending During PROBE_REFILL. When PROBE_REFILL begins, the application writes at
 /// only a twentieth of the link rate, so that rounds still end. Section 5.5.5: application-limited samples below max_bw
-/// do not enter its filter, so max_bw keeps the link rate. Section 5.3.3.3: PROBE_UP still follows after one round.
-/// When unlimited data is available again, PROBE_UP ends on a plateau and the estimate is still the link rate.
+/// do not enter the filter of max_bw, so max_bw stays at the link rate. Section 5.3.3.3: PROBE_UP still follows after
+/// one round. When unlimited data is available again, PROBE_UP ends on a plateau and the estimate is still the link
+/// rate.
 #[test]
 fn a22_app_limited_refill_keeps_bandwidth_estimate() {
     let mut flow = start(Path::new(20.0, 40), NO_PROBE_RTT);
@@ -77,7 +79,7 @@ fn a22_app_limited_refill_keeps_bandwidth_estimate() {
     let exit = flow.leave();
     assert_eq!(flow.trace()[exit].state(), "probe_bw_up");
     assert_eq!(flow.trace()[exit].figures.round, round + 1.0);
-    // One round trip, and the interval to the next packet at 1 Mbit/s: 11.6 ms.
+    // PROBE_REFILL lasts one round trip and the interval to the next packet, which is 11.6 ms at 1 Mbit/s.
     let stay = flow.trace()[exit].at - flow.trace()[entry].at;
     assert!(stay < flow.path.rtt + Nanos::from_millis(25), "{stay:?}");
     flow.run_for(Nanos::from_secs(1));

@@ -11,10 +11,10 @@ fn draining() -> (Flow, usize) {
     (flow, entry)
 }
 
-/// A.3 Exiting DRAIN Based on Inflight. Section 5.3.2: DRAIN paces at half the bandwidth (minus the margin of
-/// 1 %) until inflight falls to BBRInflight(1.0). STARTUP leaves about two BDPs in flight, and half the rate
-/// drains one of them in about two round-trip times. The first acknowledgement that finds inflight at or
-/// below the target must end the state.
+/// A.3 Exiting DRAIN Based on Inflight. Section 5.3.2: DRAIN paces at half the bandwidth (minus the margin of 1 %)
+/// until inflight falls to BBRInflight(1.0). STARTUP leaves about two BDPs in flight, and pacing at half the bandwidth
+/// drains one BDP in about two round-trip times. The first acknowledgement at which inflight is at or below the target
+/// must end DRAIN.
 #[test]
 fn a03_drain_ends_when_inflight_falls_to_the_bdp() {
     let (mut flow, entry) = draining();
@@ -37,11 +37,11 @@ fn a03_drain_ends_when_inflight_falls_to_the_bdp() {
 }
 
 /// A.4 Exiting DRAIN Based on Time. The case removes 10 % of the link rate when DRAIN begins and expects inflight to
-/// stay above BBRInflight(1.0) for several rounds. From two BDPs that is too little: DRAIN sends 0.495 of the old rate
-/// into a link with 0.9 of it and reaches the target within 1 / 0.405 = 2.5 round-trip times, fewer than two rounds
-/// with the queue. The test runs the 10 % to show this, then removes half of the rate: 0.495 of the old rate enters the
-/// link and 0.5 leaves it. DRAIN must then end when round_count exceeds the round of its start by more than three, with
-/// inflight still above the target.
+/// stay above BBRInflight(1.0) for several rounds. With two BDPs in flight, removing 10 % is too little: DRAIN sends
+/// 0.495 of the old rate into a link with 0.9 of the old rate and reaches the target within 1 / 0.405 = 2.5 round-trip
+/// times, which are fewer than two rounds because the queue lengthens each round. The test shows this for 10 %, then
+/// removes half of the rate: data enters the link at 0.495 and leaves it at 0.5 of the old rate. DRAIN must then end
+/// when round_count exceeds the round of its start by more than three, with inflight still above the target.
 #[test]
 fn a04_drain_ends_after_three_rounds() {
     let (mut flow, entry) = draining();

@@ -7,8 +7,8 @@ use crate::flow::{MSS, Path};
 
 /// A.14 Correctly Managing Sub-Packet BDPs. The BDP of 64 kbit/s and 10 ms is 80 B, a twentieth of a segment; a segment
 /// takes 181 ms to send. The receiver acknowledges every second segment (bursts of 362 ms). Section 5.6.4.3: cwnd is at
-/// least four segments, even in PROBE_RTT, where half a BDP would be 40 B. The bandwidth is within 2 % of the link
-/// rate, pacing follows it with the state's gain, and the link stays busy.
+/// least four segments, even in PROBE_RTT, where half a BDP would be 40 B. The bandwidth estimate is within 2 % of the
+/// link rate, the pacing rate is the estimate times the state's gain, and the link stays busy.
 #[test]
 fn a14_sub_packet_bdp_is_filled_by_four_segments() {
     let mut path = Path::new(0.064, 10);
@@ -36,19 +36,20 @@ fn a14_sub_packet_bdp_is_filled_by_four_segments() {
     assert!(used >= 0.95, "{used}");
 }
 
-/// The first position from `from` at which a condition holds.
+/// The first position, at or after `from`, of a point for which `wanted` holds.
 #[track_caller]
 fn first(flow: &Flow, from: usize, wanted: impl Fn(&Point) -> bool) -> usize {
     from + flow.trace()[from..].iter().position(wanted).expect("it comes to that")
 }
 
-/// A.15 Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached. A flow on 10 Mbit/s and 40 ms (34 segments)
-/// has an inflight_longterm from a probe over a shallow buffer. Then the link grows to 100 Mbit/s (345 segments) and
-/// its buffer to a BDP. Section 5.3.3.5: while the bound limits the flow in PROBE_UP, the bound grows by 1, 2, 4, 8,
-/// ... segments per round, or 311 segments in 8.3 rounds. Section 5.6.2: pacing grows by at most 1.25 x 0.99 per round,
-/// or tenfold in 10.8 rounds. Even if the two follow one another, the flow finds the link rate within 20 rounds of the
-/// probe's start. The test checks the steps of the bound from the second limited round on (the first step includes the
-/// remainder of the round before) as long as pacing can fill them: 4, 8 and 16 segments, each within one segment.
+/// A.15 Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached. A flow on 10 Mbit/s and 40 ms (a BDP of 34
+/// segments) has an inflight_longterm from a probe over a shallow buffer. Then the link rate grows to 100 Mbit/s (a BDP
+/// of 345 segments) and the buffer to one BDP. Section 5.3.3.5: while the bound limits the flow in PROBE_UP, the bound
+/// grows by 1, 2, 4, 8, ... segments per round, or 311 segments in 8.3 rounds. Section 5.6.2: pacing grows by at most
+/// 1.25 x 0.99 per round, or tenfold in 10.8 rounds. Even if the growth of the bound and the growth of the pacing rate
+/// follow one another, the flow finds the link rate within 20 rounds of the probe's start. The test checks the steps of
+/// the bound as long as pacing can fill them, from the second limited round on (the first step includes the remainder
+/// of the previous round): 4, 8 and 16 segments, each within one segment.
 #[test]
 fn a15_tenfold_bandwidth_is_found_in_log_rounds() {
     let mut flow = bounded(10.0, Bytes::new(500_000));
@@ -78,12 +79,12 @@ fn a15_tenfold_bandwidth_is_found_in_log_rounds() {
     }
 }
 
-/// A.16 Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down. In PROBE_CRUISE a link of 100 Mbit/s falls to
-/// 10, with a buffer of 50 kB. Section 5.5.10.3: at the end of each round with loss bw_shortterm becomes the larger of
-/// 0.7 of itself and the latest delivery rate: from 100 to 10 Mbit/s in log(10)/log(1/0.7) = 6.5 steps. A step takes up
-/// to two packet-timed rounds, because the round of a loss begins with the first loss after the last step. max_bw
-/// covers two cycles: it keeps the old rate until the second probe after the change has ended, and is then within 2 %
-/// of the new rate.
+/// A.16 Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down. In PROBE_CRUISE the rate of a link with a
+/// buffer of 50 kB falls from 100 to 10 Mbit/s. Section 5.5.10.3: at the end of each round with loss bw_shortterm
+/// becomes the larger of 0.7 of its old value and the latest delivery rate. It falls from 100 to 10 Mbit/s in
+/// log(10)/log(1/0.7) = 6.5 steps. A step takes up to two packet-timed rounds, because a loss round begins with the
+/// first loss after the previous step. max_bw covers two cycles: it stays at the old rate until the second probe after
+/// the change has ended, and is then within 2 % of the new rate.
 #[test]
 fn a16_tenth_of_bandwidth_lowers_both_estimates() {
     let mut path = Path::new(100.0, 40);
@@ -108,7 +109,7 @@ fn a16_tenth_of_bandwidth_lowers_both_estimates() {
     let rounds = there.0 - short[0].0;
     assert!(rounds <= 14.0, "{rounds} rounds: {values:?}");
 
-    // Two probes later the old maximum has expired.
+    // After two probes the old maximum has expired.
     flow.reach("probe_bw_up");
     flow.leave();
     flow.run_for(Nanos::from_millis(300));
@@ -120,12 +121,13 @@ fn a16_tenth_of_bandwidth_lowers_both_estimates() {
     assert!(rate_near(flow.last().figures.max_bw, slow, 0.02), "{:?}", flow.last().figures);
 }
 
-/// A.17 Handling Token Bucket Policers. A policer of 10 Mbit/s before a link of 100 passes 8 MB and then drops all
-/// packets above its rate, without a queue. The bucket outlasts STARTUP and is empty about 0.7 s later, in
-/// PROBE_CRUISE. Section 5.5.10.3: the losses set both short-term bounds at the end of their round. Afterwards the flow
-/// follows the token rate: from 20 s to 60 s it uses at least 90 % of the tokens and loses less than a tenth of its
-/// packets. A cycle is 34 rounds, one per packet of the BDP. A probe's flight of about two BDPs may be lost entirely
-/// when the tokens run out: 6 %. The rest is lost in the rounds in which the short-term bounds fall.
+/// A.17 Handling Token Bucket Policers. A policer of 10 Mbit/s in front of a link of 100 Mbit/s passes 8 MB and then
+/// drops all packets above its rate, without a queue. The bucket is not empty before the end of STARTUP; it is empty
+/// about 0.7 s later, in PROBE_CRUISE. Section 5.5.10.3: the losses set both short-term bounds at the end of the loss
+/// round. Afterwards the flow follows the token rate: from 20 s to 60 s it uses at least 90 % of the tokens and loses
+/// less than a tenth of its packets. A cycle is 34 rounds, one per packet of the BDP. When the tokens run out in a
+/// probe, its whole flight of about two BDPs may be lost: 6 % of the packets of a cycle. The other losses occur in the
+/// rounds in which the short-term bounds fall.
 #[test]
 fn a17_policer_with_empty_bucket_is_obeyed() {
     let mut path = Path::new(100.0, 40);

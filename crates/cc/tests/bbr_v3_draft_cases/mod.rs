@@ -1,7 +1,8 @@
 //! BBRv3 in the example test cases of draft-ietf-ccwg-bbr-06, appendix A, with their numbers.
 //!
-//! The cases use only the scheme's contract: events are the input, control and telemetry the output. The tests compute
-//! quantities of the draft's pseudocode that telemetry lacks from the events, as the draft defines them.
+//! The cases use only the scheme's contract: events are the input; control and telemetry are the output. Some
+//! quantities of the draft's pseudocode are not in the telemetry; the tests compute these from the events, as the draft
+//! defines them.
 
 mod aggregation;
 mod cycle;

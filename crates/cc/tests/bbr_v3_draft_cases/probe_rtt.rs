@@ -9,12 +9,12 @@ const INTERVAL: Nanos = Nanos::from_secs(5);
 const DURATION: Nanos = Nanos::from_millis(200);
 
 /// A.10 Entering and Exiting PROBE_RTT. The handshake measured 40 ms. Two seconds later the path's RTT rises to 60 ms,
-/// so every sample is inflated and no sample renews probe_rtt_min_delay. Section 5.3.4.3 (draft-06): the first
+/// so every RTT sample is above 40 ms and no sample renews probe_rtt_min_delay. Section 5.3.4.3 (draft-06): the first
 /// acknowledgement after 5 s begins PROBE_RTT, with a cwnd gain of 0.5 and a cwnd of at most half a BDP, computed with
-/// the 40 ms of min_rtt and not with the sample that renews the shorter filter. Once inflight has fallen to that cwnd,
-/// the state lasts 200 ms and a round, and ends with the first acknowledgement after both. The flow continues in
-/// PROBE_CRUISE with its old cwnd and without short-term bounds. The next PROBE_RTT comes five seconds after the end,
-/// and min_rtt drops the 40 ms after 10 s.
+/// the min_rtt of 40 ms and not with the sample that renews the 5 s filter. Once inflight has fallen to that cwnd,
+/// PROBE_RTT lasts for 200 ms and a round, and ends with the first acknowledgement after both have passed. The flow
+/// continues in PROBE_CRUISE with its old cwnd and without short-term bounds. The next PROBE_RTT starts five seconds
+/// after the end of this one, and after 10 s the 40 ms leave the filter of min_rtt.
 #[test]
 fn a10_probe_rtt_after_five_seconds_lasts_200_ms_and_round() {
     let mut flow = start(Path::new(20.0, 40), &[]);
@@ -39,7 +39,8 @@ fn a10_probe_rtt_after_five_seconds_lasts_200_ms_and_round() {
     let low = stay.iter().find(|point| point.ack().unwrap().inflight <= half).unwrap();
     assert!(point.at > low.at + DURATION, "{:?} after {:?}", point.at, low.at);
     let previous = flow.trace()[exit - 1];
-    // A round of 60 ms ends long before the 200 ms, so the first acknowledgement after the 200 ms ends the state.
+    // A round of 60 ms is over long before 200 ms have passed, so the first acknowledgement after 200 ms ends
+    // PROBE_RTT.
     assert!(previous.at <= low.at + DURATION, "{:?} after {:?}", previous.at, low.at);
     assert!(point.control.cwnd >= before.control.cwnd.min(point.figures.bdp() * 2), "{point:?}");
     assert_eq!((point.figures.bw_short, point.figures.inflight_short), (None, None));
@@ -50,14 +51,14 @@ fn a10_probe_rtt_after_five_seconds_lasts_200_ms_and_round() {
     let again = flow.reach("probe_rtt");
     let after = flow.trace()[again].at - point.at;
     assert!(after > INTERVAL && after < INTERVAL + Nanos::from_millis(2), "{after:?}");
-    // After 10.04 s min_rtt is the value of the 5 s filter: the current RTT.
+    // After 10.04 s min_rtt is the value of the 5 s filter, which is the current RTT.
     assert_eq!(flow.last().figures.min_rtt, flow.path.min_rtt());
 }
 
 /// A.11 Skipping PROBE_RTT Due to Application-Limited Sending. In PROBE_BW the application stops writing, inflight
 /// drains, and the 5 s pass. Section 5.4.1: the next packet sets idle_restart and paces at exactly the bandwidth (minus
-/// the margin). Section 5.3.4.2: the first sample renews the expired filter and no PROBE_RTT begins; the next one would
-/// come 5 s later. A flow without idle time enters PROBE_RTT after 5 s.
+/// the margin). Section 5.3.4.2: the first sample renews the expired filter and no PROBE_RTT begins; the next PROBE_RTT
+/// would begin 5 s later. A flow without idle time enters PROBE_RTT after 5 s.
 #[test]
 fn a11_probe_rtt_is_skipped_after_idle_time() {
     let mut flow = start(Path::new(20.0, 40), &[]);

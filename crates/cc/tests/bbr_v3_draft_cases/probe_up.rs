@@ -12,10 +12,10 @@ fn probing_up() -> Flow {
     flow
 }
 
-/// A.5 Exiting PROBE_UP on Bandwidth Plateau. A bulk flow uses all that pacing at 1.25 permits, without loss.
-/// Section 5.3.3.7: IsTimeToGoDown holds when the detector, started with the rate of the acknowledgement that
-/// began PROBE_UP, has counted three rounds with less than a quarter of growth. The test runs the detector
-/// over the recorded samples.
+/// A.5 Exiting PROBE_UP on Bandwidth Plateau. A bulk flow sends as fast as pacing at 1.25 times the bandwidth permits,
+/// without loss. Section 5.3.3.7: IsTimeToGoDown holds when the detector, started with the rate of the acknowledgement
+/// that began PROBE_UP, has counted three rounds in which the rate grew by less than a quarter. The test runs the
+/// detector over the recorded samples.
 #[test]
 fn a05_probe_up_ends_on_a_bandwidth_plateau() {
     let mut flow = probing_up();
@@ -39,17 +39,18 @@ fn a05_probe_up_ends_on_a_bandwidth_plateau() {
     assert!(!before.figures.full_bw_now && at.figures.full_bw_now);
     assert_eq!(at.state(), "probe_bw_down");
     assert!(!flow.lost_since(0));
-    // The flow had filled the pipe: 1.25 of the bandwidth for three rounds is more than 1.25 BDP in flight.
+    // The flow had filled the pipe: sending at 1.25 times the bandwidth for three rounds puts more than 1.25 BDP in
+    // flight.
     let inflight = before.ack().unwrap().inflight;
     assert!(inflight >= flow.path.rate.over(flow.path.rtt).mul_f64(1.25), "{inflight:?}");
 }
 
 /// A.6 Exiting PROBE_UP on Loss When Application-Limited. In PROBE_UP the application begins to write at half the link
-/// rate, so samples are application-limited. Then every tenth packet is lost. Section 5.5.10.2: PROBE_UP ends
-/// immediately with the packet whose loss raises the losses since its departure above 2 % of the inflight at its
-/// departure, application-limited or not; with 34 packets in flight that is the first loss. HandleInflightTooHigh takes
-/// no inflight_longterm from a packet sent while application-limited, so the bound stays infinite. The probe still
-/// counts as too high.
+/// rate, so samples are application-limited. Then every tenth packet is lost. Section 5.5.10.2: PROBE_UP ends as soon
+/// as the data lost since a lost packet's transmission exceeds 2 % of the inflight at its transmission,
+/// application-limited or not. With 34 packets in flight the first loss exceeds 2 %. HandleInflightTooHigh does not set
+/// inflight_longterm for a packet sent while application-limited, so the bound stays infinite. The probe still counts
+/// as too high.
 #[test]
 fn a06_loss_ends_app_limited_probe_up() {
     let mut flow = probing_up();
@@ -70,8 +71,9 @@ fn a06_loss_ends_app_limited_probe_up() {
 
 /// A.7 Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss. The application writes at a tenth and
 /// at a quarter of the link rate. Application-limited rounds do not count for the detector, so neither state may end in
-/// a thousand rounds. PROBE_RTT would end both states if the minimum delay were constant for 5 s, so the path shrinks
-/// by a microsecond per second. Without the application limit the state ends within the usual few rounds.
+/// a thousand rounds. PROBE_RTT would end both states if the minimum RTT were constant for 5 s, so the test shortens
+/// the path's RTT by a microsecond per second. Once the application limit is lifted, the state ends within the usual
+/// few rounds.
 #[test]
 fn a07_app_limited_without_loss_stays_in_probe_up() {
     let mut startup = start(Path::new(20.0, 40), &[]);
@@ -81,7 +83,8 @@ fn a07_app_limited_without_loss_stays_in_probe_up() {
     up.write_at(Rate::from_mbit_per_sec(5.0));
     for (mut flow, state) in [(startup, "startup"), (up, "probe_bw_up")] {
         let (entry, round) = (flow.trace().len() - 1, flow.last().figures.round);
-        // The RTT falls below the handshake's sample, which does not include the transmission time of a segment.
+        // Lower the RTT below the RTT sample of the handshake, which does not include the transmission time of a
+        // segment.
         flow.path.rtt -= Nanos::from_millis(1);
         for _ in 0..45 {
             flow.path.rtt -= Nanos::from_micros(1);
@@ -94,7 +97,7 @@ fn a07_app_limited_without_loss_stays_in_probe_up() {
         flow.write_without_end();
         let (from, freed) = (flow.last().figures.round, flow.leave());
         let rounds = flow.trace()[freed].figures.round - from;
-        // STARTUP grows from a tenth of the rate: four doublings, then three rounds without growth.
+        // STARTUP grows from a tenth of the link rate: four doublings, then three rounds without growth.
         assert!((3.0..=9.0).contains(&rounds), "{state}: {rounds}");
     }
 }
@@ -103,7 +106,8 @@ fn a07_app_limited_without_loss_stays_in_probe_up() {
 /// unlimited.
 fn probing_up_with_a_long_term_bound() -> Flow {
     let mut flow = bounded(20.0, Bytes::new(1 << 40));
-    // The first probe after a probe that was too high is cautious; the next probe persists.
+    // The first probe after a probe that was too high is cautious; the probe after the cautious probe continues beyond
+    // the bound.
     flow.reach("probe_bw_up");
     flow.leave();
     flow.reach("probe_bw_up");
@@ -112,10 +116,11 @@ fn probing_up_with_a_long_term_bound() -> Flow {
 }
 
 /// A.21 Handling Loss During PROBE_UP After inflight_longterm is Set. While PROBE_UP raises its bound, every twentieth
-/// packet is lost. Section 5.5.10.2: HandleInflightTooHigh runs with the packet whose loss exceeds 2 %.
-/// inflight_longterm becomes the larger of the inflight at that point, inflight_prev + (0.02 inflight_prev - lost_prev)
-/// / 0.98, and beta = 0.7 of min(BDP, cwnd). PROBE_DOWN follows with the same packet, before any plateau. On a path
-/// with uniform loss the first value is the larger; a packet lost from a small flight tests the second.
+/// packet is lost. Section 5.5.10.2: HandleInflightTooHigh runs at the packet whose loss raises the loss rate above 2
+/// %. inflight_longterm becomes the larger of two values: the inflight at which the loss rate reaches 2 %,
+/// inflight_prev + (0.02 inflight_prev - lost_prev) / 0.98, and beta = 0.7 times min(BDP, cwnd). PROBE_DOWN begins at
+/// the same packet, before any plateau. On a path with uniform loss the first value is larger; a packet lost from a
+/// small flight tests the second value.
 #[test]
 fn a21_loss_in_probe_up_lowers_bound_and_ends_it() {
     let mut flow = probing_up_with_a_long_term_bound();

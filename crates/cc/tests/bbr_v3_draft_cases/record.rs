@@ -74,7 +74,7 @@ impl Figures {
         self.bw.over(self.min_rtt)
     }
 
-    /// BBRInflight(1.0) outside PROBE_UP: the BDP, at least the offload budget of three quanta and four
+    /// BBRInflight(1.0) outside PROBE_UP: the BDP, but at least the offload budget of three quanta and at least four
     /// segments.
     pub fn inflight_at_one(&self, control: &Control) -> Bytes {
         self.bdp().max(send_quantum(control) * 3).max(MSS * 4)
@@ -93,7 +93,7 @@ pub fn send_quantum(control: &Control) -> Bytes {
     MSS * (bytes.min(64 * 1024) / MSS.as_u64()).max(2)
 }
 
-/// State after an event.
+/// An event, and the scheme's control and telemetry after the event.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     pub at: Nanos,
@@ -184,8 +184,8 @@ pub fn start(path: Path, values: &[(&str, f64)]) -> Flow {
 /// Parameter values that keep PROBE_RTT out of a test.
 pub const NO_PROBE_RTT: &[(&str, f64)] = &[("probe_rtt_interval", 60.0)];
 
-/// A flow in PROBE_CRUISE over a path of 40 ms, with an inflight_longterm that results from a buffer of half a BDP;
-/// from then on the path has `buffer`.
+/// A flow in PROBE_CRUISE over a path of 40 ms, with an inflight_longterm that results from a buffer of half a BDP.
+/// After that, the path's buffer is set to `buffer`.
 pub fn bounded(mbit_per_sec: f64, buffer: Bytes) -> Flow {
     let mut path = Path::new(mbit_per_sec, 40);
     path.buffer = path.rate.over(path.rtt) / 2;
@@ -211,7 +211,7 @@ impl Flow {
         self.cc.trace.last().expect("the handshake is recorded")
     }
 
-    /// Runs until the state's name begins with `state`; returns the position of that event.
+    /// Runs until the state's name begins with `state`; returns the position of the first event in that state.
     #[track_caller]
     pub fn reach(&mut self, state: &str) -> usize {
         if !self.last().state().starts_with(state) {
@@ -221,7 +221,7 @@ impl Flow {
         self.trace().len() - 1
     }
 
-    /// Runs until the state changes; returns the position of that event.
+    /// Runs until the state changes; returns the position of the first event in the new state.
     #[track_caller]
     pub fn leave(&mut self) -> usize {
         let state = self.last().state();
@@ -232,7 +232,7 @@ impl Flow {
         self.trace().len() - back
     }
 
-    /// The states passed and the time of entry of each.
+    /// All states of the flow so far, each with the time of entry.
     pub fn states(&self) -> Vec<(&'static str, Nanos)> {
         let mut states: Vec<(&'static str, Nanos)> = Vec::new();
         for point in self.trace() {
@@ -243,21 +243,21 @@ impl Flow {
         states
     }
 
-    /// The names of the states passed since a position.
+    /// The names of the states since position `place`.
     pub fn states_since(&self, place: usize) -> Vec<&'static str> {
         let mut states: Vec<_> = self.trace()[place..].iter().map(Point::state).collect();
         states.dedup();
         states
     }
 
-    /// Whether a loss occurred since a position.
+    /// Whether a loss occurred since position `place`.
     pub fn lost_since(&self, place: usize) -> bool {
         self.trace()[place..].iter().any(|point| point.lost().is_some())
     }
 }
 
-/// The draft's plateau detector (section 5.3.1.2): three rounds, each begun by an acknowledgement that is not
-/// application-limited, without growth by a quarter.
+/// The draft's plateau detector (section 5.3.1.2): it counts rounds without growth by a quarter, each begun by an
+/// acknowledgement that is not application-limited, and finds a plateau at three such rounds.
 #[derive(Default)]
 pub struct Plateau {
     baseline: f64,
@@ -282,7 +282,7 @@ impl Plateau {
     }
 }
 
-/// Whether two quantities agree within a fraction of the second.
+/// Whether `measured` differs from `expected` by at most `tolerance` times `expected`.
 pub fn near(measured: f64, expected: f64, tolerance: f64) -> bool {
     (measured / expected - 1.0).abs() <= tolerance
 }

@@ -22,7 +22,7 @@ fn at_least<T: PartialOrd>(after: Option<T>, before: Option<T>) -> bool {
     }
 }
 
-/// Asserts that the undo restored the three bounds and cwnd to at least their values before, and reset the plateau
+/// Asserts that the undo restored the three bounds and cwnd to at least their values in `before`, and reset the plateau
 /// detector.
 #[track_caller]
 fn assert_restored(before: &Point, after: &Point) {
@@ -44,12 +44,12 @@ fn probing_up() -> Flow {
     flow
 }
 
-/// A.18 Handling Spurious Fast Recovery. In PROBE_UP eight consecutive packets are overtaken by later ones: three later
-/// packets are acknowledged first, so they are declared lost and fast recovery begins. All eight arrive 100 ms later,
-/// and the recovery proves spurious. Section 5.5.10.2: the losses end PROBE_UP and lower inflight_longterm. Section
-/// 5.5.11: the prior state is restored and the probe restarts with PROBE_REFILL, then PROBE_UP a round later. The test
-/// repeats this in PROBE_CRUISE, where the losses lower the short-term bounds; the undo restores these bounds, and the
-/// state stays.
+/// A.18 Handling Spurious Fast Recovery. In PROBE_UP eight consecutive packets are overtaken by later packets: when
+/// three later packets are acknowledged first, the eight packets are declared lost and fast recovery begins. All eight
+/// packets arrive 100 ms later, and the recovery proves spurious. Section 5.5.10.2: the losses end PROBE_UP and lower
+/// inflight_longterm. Section 5.5.11: the prior state is restored and the probe restarts with PROBE_REFILL, then
+/// PROBE_UP a round later. The test repeats this in PROBE_CRUISE, where the losses lower the short-term bounds; the
+/// undo restores these bounds, and the state stays.
 #[test]
 fn a18_spurious_fast_recovery_is_undone() {
     let mut flow = probing_up();
@@ -85,9 +85,9 @@ fn a18_spurious_fast_recovery_is_undone() {
     assert_eq!(flow.states_since(from - 1), ["probe_bw_cruise"]);
 }
 
-/// A.19 Handling Spurious RTO Recovery. In PROBE_UP the link stops for 1.4 s. The timer of 1 s expires: all queued
-/// packets are declared lost, and cwnd is one segment above inflight, which is zero (section 5.6.4.4). 0.4 s later all
-/// these packets arrive. Section 5.5.11: the prior bounds and cwnd are restored, and the probe restarts.
+/// A.19 Handling Spurious RTO Recovery. In PROBE_UP the link stops for 1.4 s. The retransmission timer of 1 s expires:
+/// all queued packets are declared lost, and cwnd becomes one segment, because inflight is zero (section 5.6.4.4). 0.4
+/// s later all these packets arrive. Section 5.5.11: the prior bounds and cwnd are restored, and the probe restarts.
 #[test]
 fn a19_spurious_timeout_is_undone() {
     let mut flow = probing_up();

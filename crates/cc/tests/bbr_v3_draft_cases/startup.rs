@@ -32,10 +32,10 @@ fn a01_startup_ends_on_a_bandwidth_plateau() {
     }
 }
 
-/// A flow whose application writes at `mbit`, a power of two, after doublings from 1 Mbit/s. cwnd always suffices, so
-/// no data waits and the bandwidth estimate is the application's rate. After 2 s the flow is still in STARTUP. The RTT
-/// of 100 ms has grown by 30 ms, so more than a BDP is in flight, and DRAIN does not end with the acknowledgement that
-/// begins it.
+/// A flow whose application writes at 1 Mbit/s and doubles this rate until it is `mbit`, a power of two. cwnd always
+/// suffices, so no data waits and the bandwidth estimate is the application's rate. After 2 s the flow is still in
+/// STARTUP. The RTT of 100 ms then grows by 30 ms, so more than a BDP is in flight, and DRAIN does not end with the
+/// same acknowledgement that begins it.
 fn held_short(link: f64, mbit: f64) -> Flow {
     let mut flow = start(Path::new(link, 100), &[]);
     let mut rate = 1.0;
@@ -52,13 +52,13 @@ fn held_short(link: f64, mbit: f64) -> Flow {
     flow
 }
 
-/// A.2 Exiting STARTUP on Loss When Application-Limited. The application writes at 8 of 20 Mbit/s, so every sample is
-/// application-limited and no plateau exists. Section 5.3.1.3 has three conditions: a full round in fast recovery, more
-/// than 2 % loss in a round, and six separate lost ranges in it. With 90 packets per round and every tenth packet lost,
-/// all three conditions hold, and STARTUP ends with the first full round of recovery. inflight_longterm becomes the
-/// larger of the BDP and the data delivered in the last round. The case also expects full_bw_now, which the pseudocode
-/// does not set (difference 7 of the scheme). Without enough ranges, or without enough loss, STARTUP continues; outside
-/// recovery, loss is not evaluated.
+/// A.2 Exiting STARTUP on Loss When Application-Limited. The application writes at 8 Mbit/s on a link of 20 Mbit/s, so
+/// every sample is application-limited and no plateau exists. Section 5.3.1.3 has three conditions: a full round in
+/// fast recovery, more than 2 % loss in a round, and six separate lost ranges in that round. With 90 packets per round
+/// and every tenth packet lost, all three conditions hold, and STARTUP ends with the first full round of recovery.
+/// inflight_longterm becomes the larger of the BDP and the data delivered in the last round. The case also expects that
+/// full_bw_now is set, but the pseudocode does not set it (difference 7 of the scheme). Without enough ranges, or
+/// without enough loss, STARTUP continues; outside recovery, loss is not evaluated.
 #[test]
 fn a02_loss_ends_app_limited_startup() {
     let mut flow = held_short(20.0, 8.0);

@@ -26,7 +26,7 @@ pub use path::*;
 struct Usage {
     limited: bool,
     most: Bytes,
-    /// A new observation begins when all data up to this packet is acknowledged.
+    /// A new observation of the use of cwnd begins when all data up to this packet is acknowledged.
     until: u64,
 }
 
@@ -62,10 +62,12 @@ pub struct Flow<C> {
     link_free: Nanos,
     tokens: f64,
     tokens_at: Nanos,
-    /// Last packet sent before recovery began, and last packet sent before recovery's last loss was detected.
+    /// The last packet sent before recovery began, and the last packet sent before the latest loss in this recovery was
+    /// detected (`repaired_after`).
     recover_until: u64,
     repaired_after: u64,
-    /// Packets declared lost in this recovery that may still arrive, and whether other packets never will.
+    /// Number of packets declared lost in this recovery that may still arrive, and whether any packet declared lost in
+    /// it never arrives (`missed`).
     missing: u64,
     missed: bool,
     last_sent_at: Nanos,
@@ -123,7 +125,7 @@ impl<C: CongestionControl> Flow<C> {
         })
     }
 
-    /// The sender's inflight.
+    /// The inflight that the sender assumes.
     pub fn inflight(&self) -> Bytes {
         self.inflight
     }
@@ -142,7 +144,7 @@ impl<C: CongestionControl> Flow<C> {
         self.run(self.now + span, |_, _| {});
     }
 
-    /// Runs until `done` holds after an event, or until `end`; returns whether it held.
+    /// Runs until `done` holds after an event, or until `end`; returns whether `done` held.
     pub fn run_until(&mut self, end: Nanos, mut done: impl FnMut(&Self) -> bool) -> bool {
         while self.step(end).is_some() {
             if done(self) {
@@ -165,7 +167,7 @@ impl<C: CongestionControl> Flow<C> {
         (self.backlog, self.writer) = (None, None);
     }
 
-    /// Changes the link rate and with it the departure times of queued packets.
+    /// Changes the link rate and, accordingly, the departure times of queued packets.
     pub fn set_rate(&mut self, rate: Rate) {
         let now = self.now;
         let stretch = self.path.rate.as_bytes_per_sec() as f64 / rate.as_bytes_per_sec() as f64;
@@ -173,7 +175,7 @@ impl<C: CongestionControl> Flow<C> {
         self.path.rate = rate;
     }
 
-    /// Stops the link for a time.
+    /// Stops the link for the duration `span`.
     pub fn stall(&mut self, span: Nanos) {
         self.link_free = self.link_free.max(self.now);
         self.move_queue(|at| at + span);
@@ -247,7 +249,7 @@ impl<C: CongestionControl> Flow<C> {
             self.cc.on_idle_restart(&event);
         }
         let snapshot = self.sampler.on_sent(self.now, MSS, self.inflight);
-        // A scheme without a limit would send forever at one instant.
+        // A scheme that sets no limit would send forever without any time passing.
         assert!(self.inflight < Bytes::new(1 << 30), "{} in flight", self.inflight.as_u64());
         self.inflight += MSS;
         self.sent += 1;
@@ -281,7 +283,7 @@ impl<C: CongestionControl> Flow<C> {
         }
     }
 
-    /// Whether policer, buffer and loss pattern pass a packet.
+    /// Whether a packet passes the policer, the buffer and the loss pattern.
     fn passes(&mut self, seq: u64) -> bool {
         if let Some((rate, burst)) = self.path.policer {
             let arrived = rate.over(self.now - self.tokens_at).as_f64();

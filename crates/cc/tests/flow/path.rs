@@ -17,10 +17,10 @@ pub fn setup(info: &Info, seed: u64, values: &[(&str, f64)]) -> Setup {
     Setup::new(MSS, params, Random::stream(seed, "bbr", 0))
 }
 
-/// A path. Everything but rate and rtt is off by default.
+/// A path. All impairments are off by default; only `rate` and `rtt` are set.
 #[derive(Clone, Debug)]
 pub struct Path {
-    /// Changed by [`Flow::set_rate`] while packets are in flight.
+    /// Link rate; [`Flow::set_rate`] changes it while packets are in flight.
     pub rate: Rate,
     pub rtt: Nanos,
     pub buffer: Bytes,
@@ -30,7 +30,7 @@ pub struct Path {
     pub drop_every: Option<u64>,
     /// How many of the next packets are delayed, and by how much: packets sent after them overtake them.
     pub delay: Option<(u64, Nanos)>,
-    /// Recovery lasts until a retransmission of its last lost packet would be acknowledged.
+    /// Recovery lasts until a retransmission of the packet last declared lost would be acknowledged.
     pub repairs: bool,
 }
 
@@ -68,9 +68,9 @@ impl Path {
 pub(super) struct Packet {
     pub(super) seq: u64,
     pub(super) snapshot: SentState,
-    /// When the link has transmitted it.
+    /// When the link has transmitted the packet.
     pub(super) left_at: Nanos,
     pub(super) ack_at: Nanos,
-    /// Declared lost, whether or not it arrives.
+    /// The packet is declared lost, whether or not it arrives.
     pub(super) given_up: bool,
 }

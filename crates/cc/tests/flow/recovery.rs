@@ -75,7 +75,7 @@ impl<C: CongestionControl> Flow<C> {
         (acked, newest.expect("called when one is due"))
     }
 
-    /// Delivers all due acknowledgements as a single acknowledgement.
+    /// Delivers all acknowledgements that are due now as a single acknowledgement.
     pub(super) fn acknowledge(&mut self) -> Ack {
         self.check_app_limited();
         let before = self.inflight;

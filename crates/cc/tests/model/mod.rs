@@ -1,4 +1,4 @@
-//! A minimal generic transport that calls a scheme in legal order with consistent numbers.
+//! A minimal generic transport that calls a scheme with events in legal order and with consistent numbers.
 
 use std::collections::VecDeque;
 
@@ -25,17 +25,17 @@ pub struct Conditions {
     pub seed: u64,
 }
 
-/// The next event, ignored if the phase does not permit it.
+/// The next event; the model ignores an event that the current phase does not permit.
 #[derive(Clone, Debug)]
 pub enum Op {
     /// The application writes this many segments.
     Send(u64),
-    /// An acknowledgement, delayed by `late` thousandths of the RTT. The oldest `lost` packets are declared lost
-    /// and the next `delivered` are delivered, all or none of them marked.
+    /// An acknowledgement, delayed by `late` thousandths of the RTT. The oldest `lost` packets are declared lost, and
+    /// the next `delivered` packets are delivered; `marked`: all of these are marked.
     Ack { lost: usize, delivered: usize, late: u64, marked: bool },
     /// An acknowledgement without losses and marks, with an extreme round-trip time.
     AckAfter { delivered: usize, rtt: Nanos },
-    /// The retransmission timer expires; either all packets or only the oldest is declared lost.
+    /// The retransmission timer expires; `all`: all packets are declared lost, otherwise only the oldest packet.
     Timeout { all: bool },
     /// The current recovery proves spurious.
     Spurious,
