@@ -16,7 +16,8 @@ use narrows_programs::libbpf::failed;
 use narrows_programs::names::{NAME, rename};
 use narrows_programs::pinned::{self, SHARED};
 
-/// The program of the host. [`ADOPTS`] also gives new connections our scheme.
+/// The program that reads and writes the option. [`ADOPTS`] names its variant that also gives new connections our
+/// scheme.
 const HOST: &str = "brf_host";
 const PARAMS: &str = ".rodata.host";
 
@@ -46,7 +47,7 @@ impl HostParams<'_> {
     }
 }
 
-/// Attaches the programs of the host to a cgroup, with the maps of the loaded scheme.
+/// Attaches one program to a cgroup, [`HOST`] or [`ADOPTS`], with the maps of the loaded scheme.
 pub(super) fn attach(
     program: &Program,
     cgroup: &impl AsFd,

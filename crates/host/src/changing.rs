@@ -1,4 +1,5 @@
-//! A lock under which only one command at a time changes objects that outlive its process. It ends with the process.
+//! A lock under which only one command at a time changes objects that outlive its process. The lock ends with the
+//! process.
 //!
 //! Without the lock, a command would mistake another command's unfinished work for the remains of a killed one, and
 //! remove it.
@@ -17,7 +18,8 @@ use crate::HostError;
 pub const FOLDER: &str = "/run/narrows";
 /// The locked file, which is never removed.
 const FILE: &str = "lock";
-/// Longest wait. A command holds the lock for some seconds at most, as long as the verifier takes on slow machines.
+/// Longest wait for the lock. A command holds the lock for some seconds at most, the time of the verifier on slow
+/// machines.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
 

@@ -105,7 +105,7 @@ impl Grants {
     /// Reads the counters of the program.
     ///
     /// # Errors
-    /// If the kernel refuses.
+    /// If the kernel refuses to read them.
     pub fn counts(&self) -> Result<GrantCounts, HostError> {
         let [_, _, acks, _, _, grants, withdrawn, ignored, granted_acks] = sums(&self.counters)?;
         Ok(GrantCounts { acks, grants, withdrawn, ignored, granted_acks })

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Bytes of a scheme's name in the kernel, the terminator included.
 pub const NAME: usize = 16;
 
-/// Programs loaded by this process.
+/// Number of names that this process has made.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A name that no other run uses: names in the kernel are global and shorter than 16 bytes.

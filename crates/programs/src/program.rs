@@ -9,7 +9,7 @@ use crate::parameters;
 /// A scheme that the kernel can run as a program.
 #[derive(Debug)]
 pub struct Program {
-    /// Its name in the kernel.
+    /// The scheme's name in the kernel.
     pub name: &'static str,
     /// The twin in the registry, with the same algorithm and parameters.
     pub scheme: &'static str,

@@ -33,7 +33,7 @@ const FIFOS: &[&str] = &["pfifo", "bfifo"];
 /// Queue disciplines accepted without options.
 const QUEUES: &[&str] = &["pfifo", "bfifo", "pfifo_fast", "fq", "fq_codel", "noqueue"];
 
-/// The default of Linux; a machine may be configured otherwise.
+/// The default scheme of Linux; this machine may be configured with another default.
 const DEFAULT_SCHEME: &str = "cubic";
 
 /// A change made by a command.
@@ -91,7 +91,7 @@ impl Machine {
                 let mut text = kind.clone().into_bytes();
                 text.push(0);
                 let request = Request::new(NEW_QDISC, REPLACE, &root_queue(self.device)).attribute(TCA_KIND, &text);
-                // Like tc, sends options only if there is a limit.
+                // Like tc, sends the options of the queue only if the command sets a limit.
                 self.netlink.change(match limit {
                     Some(limit) => request.attribute(TCA_OPTIONS, &limit.to_ne_bytes()),
                     None => request,

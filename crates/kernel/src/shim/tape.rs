@@ -34,10 +34,10 @@ const IDLE: [(&str, IdleRule); 3] =
 /// The reason why a tape cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TapeError {
-    /// It is not a tape of this version.
+    /// The data is not a tape of this version.
     #[error("not a `{HEAD}` of this build: {0}")]
     Format(String),
-    /// It ends within an entry, or an entry has impossible values.
+    /// The tape ends within this entry, or this entry has impossible values.
     #[error("entry {0} is damaged")]
     Entry(usize),
     /// The scheme's decision differs from the recorded one.
