@@ -142,7 +142,7 @@ struct bbr {
 	__u8 full_reached;
 	__u8 seen_srtt;
 	__u8 round_start;
-	__u8 round_done; /* of ProbeRTT */
+	__u8 round_done; /* flag: a round trip of ProbeRTT has ended */
 	__u8 probe_rtt_expired;
 	__u8 idle_restart;
 	__u8 probe_samples;

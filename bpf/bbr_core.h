@@ -95,7 +95,7 @@ struct rest {
 	__u64 full_bw;
 	__u64 probe_rtt_end; /* 0: inflight has not fallen yet */
 	__u32 prior_cwnd;
-	__u8 round_done; /* of ProbeRTT */
+	__u8 round_done; /* flag: a round trip of ProbeRTT has ended */
 	struct own_rest own;
 };
 

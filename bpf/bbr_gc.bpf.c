@@ -43,7 +43,7 @@ struct own {
 struct own_rest {
 	struct max_filter rtt_max; /* window in microseconds */
 	__u32 least; /* least RTT of the round trip in progress; 0: no sample yet */
-	__u32 last_least; /* of the last round trip; 0: none */
+	__u32 last_least; /* least RTT of the last round trip; 0: none */
 };
 
 #include "bbr_core.h"

@@ -135,7 +135,7 @@ static void note(struct state *st, const struct decision *d, struct counters *c,
 		c->decisions++;
 }
 
-/* Applies the newest decision, or the rules for the time without one. */
+/* Applies the newest decision, or the rules for the time without decisions. */
 static void apply(struct sock *sk, struct state *st, struct counters *c, __u32 port, __u64 now, __u32 acked,
 		  __u32 room)
 {

@@ -22,7 +22,7 @@ static stored *stored_of(struct sock *sk)
 	return bpf_sk_storage_get(&flows, sk, 0, 0);
 }
 
-/* Allocates the state of a connection that begins. 0: there is no memory for it. */
+/* Allocates the state of a connection that begins; 0: there is no memory for the state. */
 static stored *open_flow(struct sock *sk)
 {
 	stored *state = bpf_sk_storage_get(&flows, sk, 0, BPF_SK_STORAGE_GET_F_CREATE);

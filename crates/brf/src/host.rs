@@ -10,7 +10,7 @@
 //! /sys/fs/bpf/narrows/brf/mark/       the scheme was loaded by `attach`: the last `detach` unloads it
 //! ```
 //! `attach` creates the mark before it loads the scheme, and both are removed together; an attachment is one file. So
-//! the next command recognises and removes the remains of a killed one. Commands take turns
+//! the next command recognises and removes the remains of a killed command. Commands take turns
 //! ([`narrows_host::changing`]). An attachment uses the maps of the loaded scheme, so the scheme is neither unloaded
 //! nor loaded again while an attachment exists.
 

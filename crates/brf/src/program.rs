@@ -22,7 +22,7 @@ const HOST: &str = "brf_host";
 const PARAMS: &str = ".rodata.host";
 
 fn open(program: &Program) -> libbpf_rs::Result<OpenObject> {
-    // A copy, aligned as ELF requires.
+    // ELF requires alignment, so the object is copied.
     let bytes = program.object.to_vec();
     ObjectBuilder::default().name(program.name)?.open_memory(&bytes)
 }

@@ -25,8 +25,7 @@ pub const PRIORITY: u8 = 50;
 pub trait Wire {
     /// Reads the hosts' packets up to `now`.
     fn read(&mut self, now: Nanos, late: &mut Late) -> Result<(), HostError>;
-    /// The packets that the last [`read`](Self::read) returned: departure time, packet and bytes, in order of
-    /// departure.
+    /// The packets of the last [`read`](Self::read): departure time, packet and bytes, in order of departure.
     fn packets(&self) -> impl Iterator<Item = (Nanos, Packet, &[u8])>;
     /// Packets read so far.
     fn count(&self) -> u64;

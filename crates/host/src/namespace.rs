@@ -56,7 +56,7 @@ pub const COMMON: [(&str, &str); 5] = [
 pub struct HostConfig {
     /// Largest packet.
     pub mtu: u16,
-    /// Its addresses.
+    /// The host's addresses.
     pub addresses: Vec<Ipv4Addr>,
     /// Initial window in segments.
     pub initial_window: u32,

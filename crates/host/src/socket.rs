@@ -77,7 +77,7 @@ pub struct Received<'a> {
     pub to: SocketAddr,
     /// The ECN codepoint of the packet's IP header.
     pub ecn: u8,
-    /// Its UDP payload.
+    /// The packet's UDP payload.
     pub bytes: &'a [u8],
 }
 

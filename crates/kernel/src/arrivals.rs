@@ -32,7 +32,7 @@ struct Departures {
     /// The first packet's timestamp, and the latest possible start of its millisecond: the minimum over all packets of
     /// the time of reading minus the milliseconds since the first packet.
     first: Option<(u32, Nanos)>,
-    /// Milliseconds from the first timestamp to the newest one.
+    /// Milliseconds from the first timestamp to the newest timestamp.
     newest: u64,
 }
 

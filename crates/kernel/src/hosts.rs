@@ -188,7 +188,7 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
             Err(error) => return Err(failed(error.into())),
         }
         for event in &events {
-            // `negotiate` reads the messages of a flow below.
+            // An event of a requester's socket needs no work here: `negotiate` below reads the messages.
             if negotiation::flow_of_event(event.data.u64()).is_none() {
                 let flow = &mut flows[event.data.u64() as usize];
                 (flow.full, flow.connected) = (false, true);

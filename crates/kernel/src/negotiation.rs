@@ -198,7 +198,7 @@ impl Requester {
         }
         while let Some(message) = self.flow.poll_message(now) {
             if let Some((messages, _)) = &self.open {
-                // A message that is not sent counts as lost, and is sent again later.
+                // If sending fails, the message counts as lost: the negotiation sends it again after its timeout.
                 let _ = messages.send_to(message.as_bytes(), self.remote);
             }
         }

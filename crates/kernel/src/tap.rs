@@ -194,7 +194,7 @@ impl ExternalSender for SenderTap {
     }
 
     fn stop(&mut self, _: Nanos) {
-        // A stopped file does not complete.
+        // A file that stops before its end does not complete.
         self.size = self.size.filter(|size| self.next > *size);
     }
 

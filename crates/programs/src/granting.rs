@@ -61,7 +61,7 @@ impl Grants {
         let (core, own) = program.parameters(params)?;
         let name = names::unique();
         loading(&format!("`{}`", program.name), || {
-            // A copy, aligned as ELF requires.
+            // ELF requires alignment, so the object is copied.
             let bytes = program.object.to_vec();
             let mut open = ObjectBuilder::default().name(program.name)?.open_memory(&bytes)?;
             pinned::set_parameters(&mut open, &core, &own)?;

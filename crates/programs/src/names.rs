@@ -25,7 +25,7 @@ pub fn unique() -> String {
     format!("narrows{}{:0>2}", digits(std::process::id()), digits(count))
 }
 
-/// Replaces the name of a scheme in its `struct tcp_congestion_ops` by another one.
+/// Replaces the name of a scheme in its `struct tcp_congestion_ops` by another name.
 pub fn rename(ops: &mut [u8], from: &str, to: &str) {
     let is_name =
         |bytes: &[u8]| bytes.starts_with(from.as_bytes()) && bytes[from.len()..].iter().all(|byte| *byte == 0);

@@ -75,7 +75,7 @@ pub(crate) fn load(
     mounted()?;
     clean(changing);
     if !is_loaded(program) {
-        // Programs that are still attached would keep the maps of the earlier, unloaded program.
+        // Programs that are still attached would keep using the maps of the scheme that was loaded before.
         is_unused(program)?;
     }
     if program.is_registered() {
@@ -103,7 +103,7 @@ fn attach(
     text: &[String],
     folder: &Path,
 ) -> libbpf_rs::Result<()> {
-    // A copy, aligned as ELF requires.
+    // ELF requires alignment, so the object is copied.
     let bytes = program.object.to_vec();
     let mut open = ObjectBuilder::default().name(program.name)?.open_memory(&bytes)?;
     set_parameters(&mut open, core, own)?;

@@ -103,7 +103,7 @@ impl Program {
     /// Refuses unknown parameters and values out of range. `values`: pairs of name and value.
     ///
     /// # Errors
-    /// The first refused one.
+    /// The first refused parameter.
     pub fn accepts(&self, values: &[(String, String)]) -> Result<(), HostError> {
         self.params(values).and_then(|params| self.parameters(&params)).map(|_| ())
     }

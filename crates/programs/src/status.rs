@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Status of a loaded program.
 #[derive(Debug, Serialize)]
 pub struct Status {
-    /// Its name in the kernel.
+    /// The program's name in the kernel.
     pub name: String,
     /// The twin in the registry.
     pub scheme: String,

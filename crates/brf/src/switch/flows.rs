@@ -140,7 +140,7 @@ impl Flows {
         }
     }
 
-    /// Removes flows that the router no longer tracks, and writes changed decisions for the others.
+    /// Removes flows that the router no longer tracks, and writes changed decisions for the remaining flows.
     pub(super) fn publish(&mut self, brf: &mut Brf, port: &mut Port<'_>, programs: &Programs) -> std::io::Result<()> {
         let gone: Vec<Key> =
             self.known.iter().filter(|(_, known)| !brf.is_tracked(known.id)).map(|(key, _)| *key).collect();

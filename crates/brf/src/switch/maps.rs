@@ -168,7 +168,7 @@ impl Programs {
     /// Loads the programs with tables for `flows` flows.
     pub(super) fn load(flows: u32) -> Result<Self, HostError> {
         let object = libbpf::loading("the programs of the switch", || {
-            // A copy, aligned as ELF requires.
+            // ELF requires alignment, so the object is copied.
             let bytes = BRF_SWITCH.to_vec();
             let mut open = ObjectBuilder::default().name("brf_switch")?.open_memory(&bytes)?;
             for mut map in open.maps_mut() {

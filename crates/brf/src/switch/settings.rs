@@ -32,14 +32,14 @@ pub enum Role {
 pub struct PortSettings {
     /// The interface.
     pub name: String,
-    /// Its traffic.
+    /// The port's traffic.
     pub role: Role,
 }
 
 /// Settings of a switch.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Its ports, of which one is the bottleneck.
+    /// The switch's ports, of which one is the bottleneck.
     pub ports: Vec<PortSettings>,
     /// Capacity of the bottleneck, counted in IP packets.
     pub rate: Rate,
@@ -51,7 +51,7 @@ pub struct Settings {
     pub period_min: Nanos,
     /// Age of the last decision beyond which programs write no rates.
     pub patience: Nanos,
-    /// The switch's own controller; `None`: an external one.
+    /// The built-in controller; `None`: an external controller.
     pub controller: Option<Config>,
     /// Address for an external controller: `host:port` or `unix:PATH`.
     pub control: Option<String>,

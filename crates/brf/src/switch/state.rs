@@ -1,4 +1,4 @@
-//! Records of running switches on disk: the next command finds and removes the remains of a killed one.
+//! Records of running switches on disk: the next command finds and removes the remains of a killed switch.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};

@@ -29,7 +29,7 @@ const REORDERING: u32 = 3;
 pub struct FlowSettings {
     /// The scheme.
     pub scheme: &'static Entry,
-    /// Its parameters.
+    /// The scheme's parameters.
     pub params: Params,
     /// Seed of the run. With `number`, it selects the scheme's random stream.
     pub seed: u64,
@@ -121,7 +121,7 @@ impl Flow {
         }
     }
 
-    /// Its settings.
+    /// The flow's settings.
     pub fn settings(&self) -> &FlowSettings {
         &self.settings
     }
@@ -151,8 +151,8 @@ impl Flow {
         }
     }
 
-    /// Whether the decision allows more packets than the kernel allowed after the last event. Retransmissions do not
-    /// count: they wait for acknowledgements in any case, and precede new data.
+    /// Whether the decision allows more packets than the kernel allowed after the last event. False while lost packets
+    /// wait for retransmission: retransmissions wait for acknowledgements in any case, and precede new data.
     pub fn allows_more(&self) -> bool {
         let (record, decision) = (&self.last, self.decision());
         let in_flight = record.in_flight();
@@ -276,7 +276,7 @@ impl Flow {
             &ack,
             &record!(AckEnd {
                 now,
-                // Linux `tcp_may_raise_cwnd`.
+                // Linux `tcp_may_raise_cwnd`: after reordering, all delivered data counts for growth.
                 acked_cumulative: (record.reordering <= REORDERING).then_some(Bytes::new(advanced)),
                 lost: self.bytes(lost),
                 rtt: measured(record.rtt_us),

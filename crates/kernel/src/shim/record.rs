@@ -73,7 +73,7 @@ record! {
         port: u32,
         /// A [`Kind`].
         kind: u32,
-        /// States entered since the previous record. Each takes four bits and is stored plus one; the last one is in
+        /// States entered since the previous record. Each takes four bits and is stored plus one; the last state is in
         /// the lowest bits.
         transitions: u32,
         /// [`flag`]s.
@@ -227,10 +227,10 @@ pub struct Allowance {
 }
 
 impl Decision {
-    /// Bytes in the map.
+    /// Number of bytes of a decision in the map.
     pub const SIZE: usize = 40;
 
-    /// Its bytes in the map.
+    /// The decision's bytes in the map.
     pub fn bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         let flags = u32::from(self.reduction.is_some()) | u32::from(self.pacing_rate.is_some()) << 1;

@@ -40,7 +40,7 @@ pub enum TapeError {
     /// The tape ends within this entry, or this entry has impossible values.
     #[error("entry {0} is damaged")]
     Entry(usize),
-    /// The scheme's decision differs from the recorded one.
+    /// The scheme's decision differs from the recorded decision.
     #[error("entry {entry}: the tape has {recorded:?}, the scheme decides {replayed:?}")]
     Differs {
         /// Index of the entry.
@@ -176,7 +176,7 @@ impl Tape {
     /// Runs the schemes on the tape and compares their decisions with the recorded ones.
     ///
     /// # Errors
-    /// The first decision that differs from the recorded one.
+    /// The first decision that differs from the recorded decision.
     pub fn replay(&self) -> Result<(), TapeError> {
         let mut flows: Vec<Flow> = self.flows.iter().map(|(_, own)| Flow::new(own.clone())).collect();
         for (number, entry) in self.entries.iter().enumerate() {

@@ -139,7 +139,8 @@ fn stripped_and_forged_options_do_no_harm() {
     });
 }
 
-/// Flows for which the table has no space are counted in the report and in the log, and continue beside the others.
+/// Flows for which the table has no space are counted in the report and in the log, and continue beside the tracked
+/// flows.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_flows_beyond_the_table_are_counted() {
