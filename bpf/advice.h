@@ -14,7 +14,7 @@ struct advice {
 
 SOCKET_STORAGE(struct advice) advised SEC(".maps");
 
-enum { NO_LIMIT = 65529 }; /* written by receivers, until a switch lowers it */
+enum { NO_LIMIT = 65529 }; /* the code that receivers write and switches lower */
 
 /* The rate of a 16-bit code: a decimal mantissa, and an exponent in the last digit (crates/routers/src/brf/code.rs). */
 static __u64 decoded(__u32 code)
@@ -30,6 +30,6 @@ static __u64 decoded(__u32 code)
 /* The part of a rate that carries payload, in packets with these headers. */
 static __u64 payload_rate(__u64 rate, __u32 mss, __u32 headers)
 {
-	/* No overflow: rates end at 6552 · 10^9, segments at 2^16 bytes. */
+	/* The product does not overflow: rates are at most 6552 · 10^9, and segments at most 2^16 bytes. */
 	return rate * mss / (mss + headers);
 }

@@ -2,18 +2,18 @@
 /* BBR v3 for struct_ops: the steps of draft-ietf-ccwg-bbr-06 in their order. The twin of crates/cc/src/schemes/bbr3.rs
  * with the core crates/cc/src/bbr_v2_v3. The head of bbr3.rs explains the scheme, its parameters and its symbols.
  *
- * Differences from it; all but the last because the kernel does not provide the information that the program would
- * need:
+ * Differences from the twin; all but the last exist because the kernel does not provide the information that the
+ * program would need:
  * - The kernel does not report which packets were lost, nor the state of the connection when they were sent. A lost
- *   packet gets the state of the newest packet delivered, which was sent shortly after it, as in the shim
+ *   packet gets the state of the newest packet delivered, which was sent shortly after the lost packet, as in the shim
  *   (kernel/shim/flow.rs). The counts of packets lost and in flight when that packet was sent come from earlier
  *   acknowledgements. The flow remembers every acknowledgement while fewer than 128 packets are in flight, and at least
- *   64 entries per flight above that.
+ *   64 acknowledgements per flight when more packets are in flight.
  * - Ranges of lost data are unknown: an acknowledgement that reveals loss counts as one range, as in Linux v3.
  * - There is no response to marks: on a connection without accurate ECN the receiver echoes a mark for a round trip, so
  *   the share of marks is unknown.
  * - Gains have 20 fractional bits. Shares (loss_thresh, beta, headroom) have 40 and are rounded up: below 2^40 bytes, a
- *   product that is a whole number is exact; with shares rounded down it would come out one too low.
+ *   product that is a whole number is exact; with shares rounded down the product would come out one too low.
  */
 #include "program.h"
 
@@ -127,7 +127,7 @@ void BPF_PROG(bbr_cong_control, struct sock *sk, __u32 ack, int flag, const stru
 		return;
 	COUNT(acks);
 	read_ack(&a, sk, rs);
-	/* Something else has set cwnd, or the size of packets has changed. */
+	/* The kernel or another program has set cwnd, or the size of packets has changed. */
 	if (tp->snd_cwnd != quotient(b->cwnd, a.mss, tp->snd_cwnd))
 		b->cwnd = (__u64)tp->snd_cwnd * a.mss;
 	b->cwnd_full = BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
@@ -197,7 +197,7 @@ void BPF_PROG(bbr_cwnd_event, struct sock *sk, enum tcp_ca_event what)
 	b->idle_restart = 1;
 	b->epoch_since = tp->tcp_mstamp;
 	b->epoch_acked = 0;
-	/* The pipe is empty: pacing at the bandwidth fills it, and more would only queue. */
+	/* The pipe is empty: pacing at the bandwidth fills it, and a higher rate would only build a queue. */
 	if (b->mode == PROBE_BW) {
 		set_pacing(sk, b, ONE, sk->sk_max_pacing_rate, mss);
 	} else if (b->mode == PROBE_RTT) {

@@ -5,7 +5,9 @@
  */
 #include "bbr3_model.h"
 
-/* The verifier checks a function that is not static once, instead of on every path to it, and requires a result. */
+/* Functions of this kind are not static: the verifier then checks each only once instead of on every path to it, and
+ * requires a result.
+ */
 #define STEP __attribute__((noinline)) int
 
 /* Whether a counter, which may wrap, has reached a value. */
@@ -14,7 +16,7 @@ static bool reached(__u32 counter, __u32 value)
 	return (__s32)(counter - value) >= 0;
 }
 
-/* Takes the newest flight noted at a count of deliveries of at most `delivered` as the flight of the newest packet
+/* Takes the newest flight noted at a delivered count of at most `delivered` as the flight of the newest packet
  * delivered.
  */
 STEP find_flight(struct bbr *b, __u32 delivered)
@@ -90,13 +92,13 @@ static void judge_flight(struct bbr *b, __u64 now, __u32 since, __u32 lost, __u3
 
 	if (!b->probe_samples || !is_too_high(b, (__u64)(since + lost) * mss, flight))
 		return;
-	/* The number of losses up to the one that was too many. */
+	/* The number of losses up to and including the loss that was one too many. */
 	allowed = b->sack ? times_share(flight, core.loss_thresh) / mss : 0;
 	few = atleast(less(allowed + 1, since), 1);
 	if (in_phase(b, UP))
 		b->round_at = now;
 	handle_too_high(b, now, inflight_at_loss(less(flight, mss), (__u64)(since + few - 1) * mss), b->sent_limited);
-	/* The other losses belong to the time after the probe. */
+	/* The remaining losses belong to the time after the probe. */
 	if (few < lost)
 		begin_loss_round(b, now);
 }
@@ -117,7 +119,7 @@ STEP note_losses(struct bbr *b, __u64 now, __u32 total, __u32 mss)
 		return 0;
 	b->losses++;
 	if (b->only_marked) {
-		/* The response to marks becomes loss recovery. */
+		/* A response to marks in progress becomes loss recovery. */
 		b->only_marked = 0;
 		save_state(b);
 		b->recovery = RECOVERY;
@@ -125,7 +127,7 @@ STEP note_losses(struct bbr *b, __u64 now, __u32 total, __u32 mss)
 	begin_loss_round(b, now);
 	since = before - b->sent_lost;
 	if (!reached(before, b->sent_lost)) {
-		/* A timer declared some packets lost before the newest packet delivered was sent. */
+		/* Before the newest packet delivered was sent, a timer declared some of these packets lost. */
 		since = 0;
 		lost = reached(total, b->sent_lost) ? total - b->sent_lost : 0;
 	}
@@ -155,7 +157,7 @@ static void undo(struct bbr *b, __u64 now)
 	}
 }
 
-/* Follows the changes of the kernel's state, after the losses of the same event. */
+/* Follows the changes of the kernel's state. Call it after processing the losses of the same event. */
 STEP note_states(struct bbr *b, __u64 now)
 {
 	__u32 pending;

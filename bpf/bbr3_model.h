@@ -2,7 +2,7 @@
 #pragma once
 /* The model of BBR v3: what a flow knows about its path, and the formulas over it (crates/cc/src/bbr_v2_v3/model.rs).
  *
- * Amounts are bytes, as in the twin: in whole packets, each reduction of a bound would lose up to one packet by
+ * Amounts are bytes, as in the twin: with whole packets, each reduction of a bound would lose up to one packet by
  * rounding.
  */
 #include "fixed.h"
@@ -19,7 +19,7 @@ enum { UNDO_NOTHING, UNDO_STARTUP, UNDO_UP };
 enum { LEFT = 1, UNNECESSARY = 2, LOST = 4, MARKED = 8 };
 enum {
 	FLIGHTS = 256,
-	/* The most entries per flight, half of FLIGHTS: inflight may halve before the flight is delivered. */
+	/* Maximum number of entries per flight, half of FLIGHTS: inflight may halve before the flight is delivered. */
 	PARTS = 128,
 	MOST_UP_ROUNDS = 30,
 	QUANTUM_US = 1000,
@@ -68,7 +68,7 @@ struct core_params {
 
 LOADED struct core_params core SEC(".rodata.core");
 
-/* The state of the connection at a count of deliveries, in packets. */
+/* The state of the connection at a delivered count, in packets. */
 struct flight {
 	__u32 delivered;
 	__u32 lost;
@@ -84,14 +84,14 @@ struct bounds {
 struct bbr {
 	struct max_filter extra; /* window in round trips */
 	struct bounds bounds;
-	struct bounds saved; /* before the current recovery */
+	struct bounds saved; /* the bounds before the current recovery */
 	__u64 initial_window;
 	__u64 cwnd;
 	__u64 prior_cwnd;
 	__u64 quantum;
 	__u64 bw_previous; /* maximum of the previous cycle; bw_current: of this cycle */
 	__u64 bw_current;
-	__u64 bw; /* within its bound, as of the last acknowledgement */
+	__u64 bw; /* bandwidth limited by its bound, as of the last acknowledgement */
 	__u64 bw_latest;
 	__u64 inflight_latest;
 	__u64 full_bw;
@@ -114,8 +114,8 @@ struct bbr {
 	__u64 sample_lost;
 	__u32 min_rtt; /* us */
 	__u32 probe_rtt_min;
-	__u32 delivered; /* at the last acknowledgement */
-	__u32 lost; /* in total, as far as reported */
+	__u32 delivered; /* delivered count at the last acknowledgement */
+	__u32 lost; /* total number of losses reported so far */
 	__u32 round;
 	__u32 next_delivered; /* the round ends when a packet sent at this count is acknowledged */
 	__u32 loss_round_delivered;
@@ -142,7 +142,7 @@ struct bbr {
 	__u8 full_reached;
 	__u8 seen_srtt;
 	__u8 round_start;
-	__u8 round_done; /* of ProbeRTT */
+	__u8 round_done; /* flag: a round trip of ProbeRTT has ended */
 	__u8 probe_rtt_expired;
 	__u8 idle_restart;
 	__u8 probe_samples;
@@ -157,7 +157,9 @@ struct bbr {
 
 #include "bbr_flow.h"
 
-/* The product of a value and a share with 40 fractional bits, if it is below 2^43. Exact, then rounded down. */
+/* The product of a value and a share with 40 fractional bits, if the product is below 2^43. The product is computed
+ * exactly and then rounded down.
+ */
 static __u64 times_share(__u64 value, __u64 share)
 {
 	return ((value >> 20) * share + ((value & 0xfffff) * share >> 20)) >> 20;
@@ -173,7 +175,9 @@ static bool in_phase(const struct bbr *b, __u8 phase)
 	return b->mode == PROBE_BW && b->phase == phase;
 }
 
-/* Whether the flow's state sends faster than the known bandwidth, or prepares to. In these states loss is expected. */
+/* Whether the flow sends faster than the known bandwidth in its state, or prepares to do so. In these states loss is
+ * expected.
+ */
 static bool probes_bandwidth(const struct bbr *b)
 {
 	return b->mode == STARTUP || (b->mode == PROBE_BW && b->phase >= REFILL);
@@ -205,7 +209,7 @@ static __u32 cwnd_gain(const struct bbr *b)
 	}
 }
 
-/* `gain` BDPs at a rate. Before any sample of the RTT, the initial window. */
+/* `gain` BDPs at a rate; before any sample of the RTT, the initial window. */
 static __u64 bdps(const struct bbr *b, __u64 rate, __u32 gain)
 {
 	if (b->min_rtt == NO_RTT)
@@ -218,7 +222,9 @@ static __u64 min_window(__u32 mss)
 	return (__u64)MIN_WINDOW * mss;
 }
 
-/* At least the bursts of sender and receiver, and two more packets while probing up (QuantizationBudget). */
+/* Raises an amount of data to at least the bursts of sender and receiver, and adds two packets while probing up
+ * (QuantizationBudget).
+ */
 static __u64 quantised(const struct bbr *b, __u64 data, __u32 mss)
 {
 	data = most_of(data, times_gain(b->quantum, core.offload_quanta));
@@ -272,7 +278,7 @@ static __u64 volume_bound(const struct bbr *b, __u32 mss)
 	return most_of(least_of(bound, b->bounds.inflight_short), min_window(mss));
 }
 
-/* cwnd in ProbeRTT, and the inflight at which the time of ProbeRTT begins to count. */
+/* cwnd in ProbeRTT, which is also the inflight at which the time of ProbeRTT begins to count. */
 static __u64 probe_rtt_cwnd(const struct bbr *b, __u32 mss)
 {
 	return most_of(bdps(b, b->bw, core.probe_rtt_gain), min_window(mss));

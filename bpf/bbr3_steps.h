@@ -63,7 +63,7 @@ static void update_aggregation(struct bbr *b, const struct ack *a)
 	max_update(&b->extra, b->full_reached ? core.extra_acked_window : 1, b->round, extra);
 }
 
-/* The plateau detector, in every state. */
+/* Detects a plateau of the bandwidth, in every state (see full_now). */
 static void check_full_bw(struct bbr *b, const struct ack *a)
 {
 	if (b->full_now || !b->round_start || a->limited)
@@ -129,7 +129,7 @@ STEP measure(struct bbr *b, const struct ack *a)
 	return 0;
 }
 
-/* Raises inflight_long only while inflight reaches it, because only then has it proved safe. */
+/* Raises inflight_long only while inflight reaches this bound, because only then has the bound proved safe. */
 static void probe_upward(struct bbr *b, const struct ack *a)
 {
 	__u64 steps;
@@ -137,7 +137,7 @@ static void probe_upward(struct bbr *b, const struct ack *a)
 	if (!b->cwnd_full || b->cwnd < b->bounds.inflight_long)
 		return;
 	b->probe_up_acked += (__u64)a->acked * a->mss;
-	/* Most acknowledgements complete no step. */
+	/* The guess of the quotient is 0, because most acknowledgements complete no step. */
 	steps = quotient(b->probe_up_acked, b->probe_up_per_inc, 0);
 	b->probe_up_acked -= b->probe_up_per_inc * steps;
 	b->bounds.inflight_long += a->mss * steps;
@@ -162,7 +162,7 @@ static bool advance_ack_phase(struct bbr *b, const struct ack *a)
 	}
 	if (!b->probe_precautionary || b->probe_too_high)
 		return 0;
-	/* The cautious probe reached inflight_long without harm: probe beyond it. */
+	/* The cautious probe reached inflight_long without harm, so the flow probes beyond this bound. */
 	start_refill(b);
 	return 1;
 }
@@ -198,7 +198,7 @@ static bool is_time_to_go_down(struct bbr *b, const struct ack *a)
 		return 1;
 	}
 	if (b->cwnd_full && b->cwnd >= b->bounds.inflight_long) {
-		/* The bound limits the rate, so this is no plateau of the path. */
+		/* The bound limits the rate, so a plateau here is not one of the path. */
 		restart_full_bw(b, a->rate);
 		return 0;
 	}
@@ -234,7 +234,9 @@ STEP update_cycle(struct bbr *b, const struct ack *a)
 	return 0;
 }
 
-/* Two filters: the shorter one schedules ProbeRTT, and the longer one keeps the result of the last ProbeRTT. */
+/* Updates two filters: the shorter filter schedules ProbeRTT, and the longer filter keeps the result of the last
+ * ProbeRTT.
+ */
 static void update_min_rtt(struct bbr *b, const struct ack *a)
 {
 	b->probe_rtt_expired = b->probe_rtt_min != NO_RTT && a->now > b->probe_rtt_at + core.probe_rtt_interval;
@@ -282,8 +284,8 @@ static void continue_probe_rtt(struct bbr *b, const struct ack *a)
 		leave_probe_rtt(b, a->now);
 }
 
-/* Updates min_rtt, and enters ProbeRTT when it expires. Returns whether the flow is in ProbeRTT, where samples are too
- * low.
+/* Updates min_rtt, and enters ProbeRTT when min_rtt expires. Returns whether the flow is in ProbeRTT, where bandwidth
+ * samples are too low.
  */
 STEP check_probe_rtt(struct bbr *b, const struct ack *a)
 {
@@ -296,7 +298,7 @@ STEP check_probe_rtt(struct bbr *b, const struct ack *a)
 		b->mode = PROBE_RTT;
 		b->probe_rtt_end = 0;
 		b->round_done = 0;
-		/* Called in the new state, as in the draft, so that an older, larger cwnd is kept. */
+		/* save_cwnd is called in the new state, as in the draft, so that an older, larger cwnd is kept. */
 		save_cwnd(b);
 		b->ack_phase = STOPPING;
 		b->next_delivered = a->delivered;

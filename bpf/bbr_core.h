@@ -27,7 +27,7 @@
 enum mode { STARTUP, DRAIN, PROBE_BW, PROBE_RTT };
 enum { PHASE_UP = 0, PHASE_DOWN = 1, PHASES = 8 };
 enum {
-	FULL_ROUNDS = 3, /* without growth by a quarter: the pipe is full */
+	FULL_ROUNDS = 3, /* rounds without growth by a quarter after which the pipe is full */
 	SLOT_ROUNDS = 5, /* rounds per slot of the aggregation filter */
 	EPOCH_SHIFT = 20, /* an epoch of aggregation ends after 2^20 packets */
 	EXTRA_PARTS = 10, /* cwnd allows for at most the extra_acked of 1/10 s at the bandwidth */
@@ -53,18 +53,19 @@ struct core_params {
 
 LOADED struct core_params core SEC(".rodata.core");
 
-/* The state of a flow that most acknowledgements need, in the socket's space for a scheme. The rest is in the socket's
- * storage, whose look-up costs a chain of cache misses.
+/* The state of a flow that most acknowledgements need, in the socket's space for a scheme. The rest of the state is in
+ * the socket's storage, whose look-up costs a chain of cache misses.
  */
 struct bbr {
 	__u8 mode;
-	/* Packets; 0: the flow has not begun. open_flow sets only another byte, so a flow without memory never begins.
+	/* The send quantum in packets; 0: the flow has not begun. open_flow sets only another byte, so a flow without
+	 * memory never begins.
 	 */
 	__u8 quantum;
 	__u8 phase;
 	__u8 full_rounds;
 	__u8 extra_rounds;
-	__u8 ca_state; /* at the last acknowledgement that delivered data, or timeout */
+	__u8 ca_state; /* at the last timeout, or acknowledgement that delivered data */
 	__u8 round_start;
 	__u8 slot : 1; /* index of the current slot of extra */
 	__u8 full_reached : 1;
@@ -94,7 +95,7 @@ struct rest {
 	__u64 full_bw;
 	__u64 probe_rtt_end; /* 0: inflight has not fallen yet */
 	__u32 prior_cwnd;
-	__u8 round_done; /* of ProbeRTT */
+	__u8 round_done; /* flag: a round trip of ProbeRTT has ended */
 	struct own_rest own;
 };
 
@@ -348,7 +349,7 @@ static void update_aggregation(struct sock *sk, struct bbr *b, const struct ack 
 		us = 0;
 	}
 	b->epoch_acked += acked;
-	/* Most excesses are below the largest one, and need no division. */
+	/* Most excesses are below the largest excess of the window, and need no division. */
 	if (!exceeds(less(b->epoch_acked, extra_of(b)), rate, us))
 		return;
 	most = least_of((__u64)((struct tcp_sock *)sk)->snd_cwnd * a->mss, EXTRA_MOST);
@@ -415,7 +416,7 @@ RARE void probe_rtt(struct sock *sk, struct bbr *b, __u32 in_flight)
 		return;
 	if (b->mode != PROBE_RTT)
 		enter_probe_rtt(rest, b, tp);
-	/* Samples of a pipe that is kept empty are too low. */
+	/* Samples of a pipe that is kept empty are too low, so they are marked as application-limited. */
 	tp->app_limited = atleast(tp->delivered + in_flight, 1);
 	if (!rest->probe_rtt_end) {
 		if (in_flight > MIN_WINDOW)
@@ -430,7 +431,7 @@ RARE void probe_rtt(struct sock *sk, struct bbr *b, __u32 in_flight)
 		leave_probe_rtt(rest, b, tp, tp->tcp_mstamp);
 }
 
-/* Step 6: updates min_rtt, and enters ProbeRTT when it expires. */
+/* Step 6: updates min_rtt, and enters ProbeRTT when min_rtt expires. */
 static void update_min_rtt(struct sock *sk, struct bbr *b, const struct ack *a)
 {
 	bool expired = b->min_rtt != NO_RTT && (__u32)a->now - b->min_rtt_at > core.min_rtt_window;
@@ -445,7 +446,7 @@ static void update_min_rtt(struct sock *sk, struct bbr *b, const struct ack *a)
 		b->idle_restart = 0;
 }
 
-/* The cwnd before the recovery or ProbeRTT that ends. */
+/* The cwnd from before the recovery or ProbeRTT that now ends. */
 RARE __u32 prior_cwnd(struct sock *sk)
 {
 	struct rest *rest = stored_of(sk);
@@ -453,7 +454,7 @@ RARE __u32 prior_cwnd(struct sock *sk)
 	return rest ? rest->prior_cwnd : 0;
 }
 
-/* cwnd after loss and recovery. Returns whether it is final: no growth follows. */
+/* Sets cwnd after loss and recovery. Returns whether this cwnd is final, so that no growth follows. */
 static bool recover_or_restore(struct sock *sk, struct bbr *b, const struct ack *a, __u8 state)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;

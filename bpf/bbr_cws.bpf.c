@@ -5,10 +5,11 @@
  *
  * The twin of crates/cc/src/schemes/bbr_cws.rs, whose head explains the scheme, its parameters and its symbols.
  *
- * Differences from it, in addition to those of the core:
+ * Differences from the twin, in addition to those of the core:
  * - W, V and the peaks are segments with 20 fractional bits instead of bytes in floating point. s has 20 fractional
- *   bits. As a gain it is rounded down, so that s V never exceeds W; as a limit of W it is rounded up, so that W = s V
- *   of the same V is not below W. While V is unchanged, W = s V returns the same s, without drift.
+ *   bits. As a gain it is rounded down, so that s V never exceeds W; as a limit of W it is rounded up, so that W = s V,
+ *   computed with the V from which s was computed, is not below the W of that computation. While V is unchanged, W = s
+ *   V returns the same s, without drift.
  * - V is at most 8 million segments.
  */
 #include "program.h"
@@ -73,7 +74,7 @@ struct own_rest {
 	__u32 samples;
 	__u8 probing; /* the round trip began in ProbeBW */
 	__u8 cut_before; /* the bound has been cut at some time */
-	__u8 just_cut; /* by the last round trip */
+	__u8 just_cut; /* the last round trip cut the bound */
 	__u8 crowded; /* other flows maintain a queue, and this flow sees no congestion */
 };
 
@@ -161,7 +162,9 @@ static __u64 cut(struct own_rest *own, __u64 now)
 	return bound;
 }
 
-/* Sets the bound and the scale. cwnd exceeds BBR's only while crowded, and does not grow further under random loss. */
+/* Sets the bound and the scale. cwnd exceeds BBR's cwnd only while `crowded` is set, and does not grow further under
+ * random loss.
+ */
 static void set_bound(struct own_rest *own, __u64 now, __u64 bound, __u64 standard, bool queued, bool congestion)
 {
 	__u64 most = standard, limited, remainder;
@@ -179,8 +182,8 @@ static void set_bound(struct own_rest *own, __u64 now, __u64 bound, __u64 standa
 	own->scale_up = own->scale + (remainder % standard != 0);
 }
 
-/* Updates the bound and the scale, once per round trip. Not static: the verifier checks it once instead of on every
- * path to it, and requires a result.
+/* Updates the bound and the scale, once per round trip. The function is not static: the verifier checks it once instead
+ * of on every path to it, and requires a result.
  */
 __attribute__((noinline)) int end_round(struct own_rest *own, __u64 now, __u64 standard, __u32 mode)
 {

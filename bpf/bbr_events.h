@@ -68,7 +68,7 @@ void BPF_PROG(bbr_set_state, struct sock *sk, __u8 to)
 	rest = stored_of(sk);
 	if (rest)
 		rest->full_bw = 0;
-	/* For the policer a timeout is a loss at the end of a round. */
+	/* In the detection of policers, a timeout is a loss at the end of a round. */
 	b->round_start = 1;
 	if (core.lt_bw)
 		sample_policer(sk, b, 1, 0);
@@ -86,7 +86,7 @@ void BPF_PROG(bbr_cwnd_event, struct sock *sk, enum tcp_ca_event what)
 	b->idle_restart = 1;
 	b->epoch_since = tp->tcp_mstamp;
 	b->epoch_acked = 0;
-	/* The pipe is empty: pacing at the bandwidth fills it, and more would only queue. */
+	/* The pipe is empty: pacing at the bandwidth fills it, and a higher rate would only build a queue. */
 	if (b->mode == PROBE_BW)
 		set_pacing(sk, b, ONE, sk->sk_max_pacing_rate, atleast(tp->mss_cache, 1));
 	if (b->mode != PROBE_RTT)

@@ -11,7 +11,7 @@ enum {
 /* An acknowledgement. Amounts are packets, as the kernel counts them. */
 struct ack {
 	__u64 now;
-	__u64 rate; /* of the sample; 0: none */
+	__u64 rate; /* rate of the sample; 0: no sample */
 	__u64 most; /* the application's limit on the pacing rate */
 	__u32 acked;
 	__u32 lost;
@@ -22,7 +22,7 @@ struct ack {
 	__u32 srtt; /* 0: none */
 	__u32 delivered; /* in total */
 	__u32 prior_delivered; /* when the newest packet delivered was sent */
-	__u32 sample_delivered; /* since then */
+	__u32 sample_delivered; /* deliveries since that packet was sent */
 	bool sampled;
 	bool limited;
 	bool delayed;
@@ -51,8 +51,8 @@ static void read_ack(struct ack *a, struct sock *sk, const struct rate_sample *r
 	a->delayed = rs->is_ack_delayed;
 }
 
-/* Paces at this rate, or at the application's limit if that is less: with cong_control set the kernel does not limit the
- * rate itself.
+/* Paces at this rate, or at the application's limit if the limit is lower: for schemes with cong_control the kernel
+ * does not limit the rate itself.
  */
 static __u64 pace(struct sock *sk, __u64 rate, __u64 most)
 {

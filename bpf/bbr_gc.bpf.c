@@ -42,8 +42,8 @@ struct own {
 
 struct own_rest {
 	struct max_filter rtt_max; /* window in microseconds */
-	__u32 least; /* of the round trip in progress; 0: no sample yet */
-	__u32 last_least; /* of the last round trip; 0: none */
+	__u32 least; /* least RTT of the round trip in progress; 0: no sample yet */
+	__u32 last_least; /* least RTT of the last round trip; 0: none */
 };
 
 #include "bbr_core.h"
@@ -54,7 +54,7 @@ static void take(struct own *own, __u32 rtt)
 	own->rtt_max = atleast(own->rtt_max, rtt);
 }
 
-/* As take, but with the maximum RTT of the window, if there is a window. */
+/* As `take`, but uses the maximum RTT of the window, if there is a window. */
 static void take_windowed(struct own *own, struct own_rest *rest, __u32 now, __u32 rtt)
 {
 	if (!gc.rtt_max_window) {
@@ -105,7 +105,7 @@ RARE void observe_more(struct sock *sk, struct bbr *b, __u32 now, __u32 rtt)
 		take_windowed(&b->own, &rest->own, now, rtt);
 }
 
-/* Whether inflight has reached this many BDPs. With quanta off, compares bytes, without quanta and rounding. */
+/* Whether inflight has reached this many BDPs. If `quanta` is off, compares bytes, without quanta and rounding. */
 static bool reaches(const struct bbr *b, __u32 packets, __u32 bdps, __u32 mss)
 {
 	if (gc.quanta)

@@ -7,11 +7,12 @@
  *
  * Differences from the twin:
  * - cwnd is a whole number of segments, rounded down.
- * - Idle time counts from the last acknowledgement, not from the last packet sent, which is up to a round trip earlier.
+ * - Idle time counts from the last acknowledgement, not from the departure of the last packet, which is up to a round
+ *   trip earlier.
  * - The kernel requests a reduction before it reports the cause: after a mark cwnd keeps at least 2 segments, as after
  *   a loss.
- * - The curve of CUBIC has the error that cubic.h states. Its target is truncated to whole segments, so the target may
- *   differ by one.
+ * - The curve of CUBIC has the error that cubic.h states. The curve's target is truncated to whole segments, so the
+ *   target may differ by one segment.
  */
 #include "program.h"
 
@@ -34,7 +35,7 @@ struct core_params {
 	__u64 timeout; /* us */
 	__u64 line_rate; /* bytes per second */
 	__u32 window_gain;
-	__u32 timeout_rtts; /* 20 fractional bits, as gains */
+	__u32 timeout_rtts; /* with 20 fractional bits, as in gains */
 	__u32 min_rate; /* packets per second, with 20 fractional bits */
 	__u32 overrun; /* losses per delivery, with 20 fractional bits; 0: never */
 };
@@ -104,7 +105,7 @@ static __u32 safety_cwnd(const struct flow *f, __u64 now, __u32 mss)
 	return atleast(least_of(bytes / mss, CWND_MOST), MIN_WINDOW);
 }
 
-/* Hands over to CUBIC at the current rate. */
+/* Hands control to CUBIC, which begins at the current rate. */
 static void fall_back(struct flow *f, __u32 mss)
 {
 	__u64 window;
@@ -225,7 +226,7 @@ static void obey(struct sock *sk, struct flow *f, __u32 mss)
 		paced = cubic_pacing(&f->cubic, mss);
 	}
 	f->pacing_rate = paced;
-	/* With cong_control set the kernel does not limit the rate itself. */
+	/* For schemes with cong_control the kernel does not limit the rate itself. */
 	if (paced)
 		sk->sk_pacing_rate = least_of(paced, sk->sk_max_pacing_rate);
 }
@@ -310,7 +311,7 @@ __u32 BPF_PROG(brf_ssthresh, struct sock *sk)
 	cubic_recover(&f->cubic);
 	tp->snd_cwnd = f->cubic.now.cwnd;
 	ssthresh = f->cubic.now.ssthresh;
-	barrier_var(ssthresh); /* the verifier refuses one load for both sources */
+	barrier_var(ssthresh); /* the verifier refuses a single load for the ssthresh of either source */
 	return ssthresh;
 }
 

@@ -10,11 +10,11 @@
  * rate that the receiver wants. Switches lower the code.
  *
  * Data carries no option, so segments keep their size. The kernel places SACK blocks first: an acknowledgement with
- * timestamps and three SACK blocks has no space for the option. A switch may replace its last block.
+ * timestamps and three SACK blocks has no space for the option. A switch may replace the last block by the option.
  */
 struct bpf_sock;
 
-/* The beginning of the kernel's structure of this name, with the fields that are used here. */
+/* The first part of the kernel's structure of this name, which contains all fields that are used here. */
 struct bpf_sock_ops {
 	__u32 op;
 	union {
@@ -292,7 +292,7 @@ int brf_host(struct bpf_sock_ops *ops)
 	return on_event(ops);
 }
 
-/* As brf_host; every connection from this cgroup also gets our scheme. */
+/* As brf_host, but every connection from this cgroup also gets our scheme. */
 SEC("sockops")
 int brf_host_adopts(struct bpf_sock_ops *ops)
 {

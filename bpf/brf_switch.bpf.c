@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A switch of bottleneck routing feedback on a Linux port: the part that sees every packet.
  *
- * `brf_data` is on the egress of the bottleneck. It keeps the table of flows, counts their packets, and selects their
- * class in the queue. `brf_ack` is on the ingress of ports where ACKs return. It lowers the rate in an ACK to the
- * flow's share, once per round trip. An agent in user space (crates/brf/src/switch) computes the shares from these
- * counters, with the router algorithm of the simulator (crates/routers/src/brf). Without recent decisions the program
- * writes nothing, so that senders fall back, and all flows share a class.
+ * `brf_data` is on the egress of the bottleneck. It keeps the table of flows, counts the packets of each flow, and
+ * selects their class in the queue. `brf_ack` is on the ingress of ports where ACKs return. It lowers the rate in an
+ * ACK to the flow's share, once per round trip. An agent in user space (crates/brf/src/switch) computes the shares from
+ * these counters, with the router algorithm of the simulator (crates/routers/src/brf). Without recent decisions the
+ * program writes nothing, so that senders fall back, and all flows share a class.
  *
  *   SYN -> entry -> share -> SYN-ACK with the share -> data counted -> share per period -> ACKs -> FIN, RST, silence
  *
@@ -95,7 +95,7 @@ static void tell(const struct flow_key *key)
 		COUNT(lost, 1);
 }
 
-/* Both programs set flags, possibly on several processors at the same time: no flag may get lost. */
+/* Sets a flag atomically, because both programs set flags, possibly on several processors at the same time. */
 static void set_flag(struct flow *flow, __u32 flag)
 {
 	__sync_fetch_and_or(&flow->flags, flag);
@@ -178,7 +178,7 @@ static void find_options(struct __sk_buff *skb, const struct packet *p, struct p
 	__u32 at = p->tcp + sizeof(struct tcp), end = p->tcp + p->header;
 	__u8 option[4];
 
-	/* An option has at least one byte, so forty steps see them all. Real packets have a handful. */
+	/* An option has at least one byte, so forty steps see them all. Real packets have few options. */
 	for (int i = 0; i < 40; i++) {
 		if (at >= end || bpf_skb_load_bytes(skb, at, option, 1) || option[0] == 0)
 			break;
@@ -210,7 +210,7 @@ static __u64 decode(__u16 code)
 	return rate;
 }
 
-/* Rates of at least this value exceed every link: they are the receiver's 'no limit'. */
+/* Rates of at least this value exceed every link. They stand for the receiver's 'no limit'. */
 #define NO_LIMIT 6552000000000ull
 
 static void open_flow(struct __sk_buff *skb, const struct packet *p, __u64 now)
@@ -220,8 +220,8 @@ static void open_flow(struct __sk_buff *skb, const struct packet *p, __u64 now)
 	struct places at = {};
 
 	if (known && !(known->flags & (ENDED | GONE))) {
-		/* A retransmitted or forged SYN: a flow that was answered stays unchanged. Otherwise the answer counts
-		 * as the answer to the last SYN.
+		/* A retransmitted or forged SYN: a flow that was answered stays unchanged. If the flow was not
+		 * answered, the answer counts as the answer to the last SYN.
 		 */
 		if (!(known->flags & ANSWERED))
 			known->opened = now;
@@ -315,8 +315,8 @@ int brf_data(struct __sk_buff *skb)
 	return CONTINUE;
 }
 
-/* Writes a rate over the one at `at`. At an odd offset of the header the field straddles two words of the checksum, so
- * its bytes count swapped.
+/* Writes a rate over the rate at offset `at`. At an odd offset of the header the field straddles two words of the
+ * checksum, so its bytes count in swapped order.
  */
 static void write_rate(struct __sk_buff *skb, const struct packet *p, __u32 at, __u16 before, __u16 after)
 {

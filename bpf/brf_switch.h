@@ -27,15 +27,15 @@ struct flow {
 	__u64 opened;
 	__u64 seen;
 	__u64 rtt;
-	__u64 bytes; /* of IP packets */
+	__u64 bytes; /* bytes of IP packets */
 	__u64 packets;
-	__u64 returned; /* last packet towards the sender */
+	__u64 returned; /* time of the last packet towards the sender */
 	__u64 write_at;
-	__u64 advised; /* rate written last */
+	__u64 advised; /* the last rate written into an ACK */
 	__u64 other; /* rate of another switch; other_at: when an ACK carried it */
 	__u64 other_at;
 	__u32 written; /* number of rates written */
-	__u32 bare; /* ACKs in a row without the option */
+	__u32 bare; /* consecutive ACKs without the option */
 	__u32 flags;
 	__u32 pad;
 };
@@ -76,5 +76,5 @@ struct counters {
 	__u64 lost; /* events dropped because the ring buffer was full */
 	__u64 acks; /* bytes of ACKs of the other direction */
 	__u64 untracked; /* packets of flows without an entry, other than these ACKs */
-	__u64 udp; /* packets */
+	__u64 udp; /* UDP packets */
 };

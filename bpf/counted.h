@@ -17,7 +17,7 @@ struct counters {
 
 ONE_ENTRY(BPF_MAP_TYPE_PERCPU_ARRAY, struct counters) counters SEC(".maps");
 
-/* The parameters that were set, as text. Only processes read it. */
+/* The parameters that were set, as text. Only processes read this text. */
 struct settings {
 	char text[1024];
 };

@@ -6,22 +6,23 @@
  *
  * Segments have 20 fractional bits and times are 2^-20 s. Speed, in segments/s^3, has 24 fractional bits. K is too low
  * by at most 2^-20 s plus 2^-38 of its value; the time since the cut is too low by at most 2^-20 s. The error of the
- * curve is its growth in that time, which is largest at its ends: 3 (peak - low) / K · 2^-20 s. At 0.32 segments/s^3
- * the error is below 7e-6 of the curve's value, and below 0.001 segments while the curve is below 1000 segments.
- * native/cubic.c measures the error for other speeds. More than 2048 s before or after K the curve is flat: 2.7 billion
- * segments from the peak at 0.32 segments/s^3, and 8 million at the lowest speed.
+ * curve is its growth in the time by which K and the time since the cut are too low. This error is largest at the ends
+ * of the curve: 3 (peak - low) / K · 2^-20 s. At 0.32 segments/s^3 the error is below 7e-6 of the curve's value, and
+ * below 0.001 segments while the curve is below 1000 segments. native/cubic.c measures the error for other speeds. More
+ * than 2048 s before or after K the curve is flat: 2.7 billion segments from the peak at 0.32 segments/s^3, and 8
+ * million at the lowest speed.
  */
 enum { SPEED_SHIFT = 24 };
 
 #define CURVE_FAR (1ULL << 31)
 
-/* value x factor, the factor with 20 fractional bits: times_gain for products beyond 64 bits. */
+/* value x factor, where the factor has 20 fractional bits. As times_gain, but for products beyond 64 bits. */
 static __u64 scaled(__u64 value, __u64 factor)
 {
 	return (value >> GAIN_SHIFT) * factor + ((value & (ONE - 1)) * factor >> GAIN_SHIFT);
 }
 
-/* As scaled, but rounded up. */
+/* As `scaled`, but rounded up. */
 static __u64 scaled_up(__u64 value, __u64 factor)
 {
 	return (value >> GAIN_SHIFT) * factor + (((value & (ONE - 1)) * factor + ONE - 1) >> GAIN_SHIFT);
@@ -33,7 +34,9 @@ static __u64 curve_time(__u64 us)
 	return least_of(us, 1ULL << 40) * (ONE / 64) / (USEC_PER_SEC / 64);
 }
 
-/* K, from peak - low. Not static: the verifier checks its loops once instead of on every path to it. */
+/* K, computed from peak - low. The function is not static: the verifier checks its loops once instead of on every path
+ * to it.
+ */
 __attribute__((noinline)) __u64 curve_back(__u64 depth, __u64 speed)
 {
 	__u64 whole, ratio, root = 0, next, bit;
@@ -41,7 +44,7 @@ __attribute__((noinline)) __u64 curve_back(__u64 depth, __u64 speed)
 
 	if (!depth || !speed)
 		return 0;
-	/* In s^3 with 27 fractional bits: the root has 9. */
+	/* The ratio is in s^3 with 27 fractional bits, so the root has 9 fractional bits. */
 	whole = depth / speed;
 	if (whole >= 1ULL << 31)
 		return 2 * CURVE_FAR;
@@ -78,8 +81,9 @@ static __u64 curve_growth(__u64 time, __u64 speed)
 	return (cube >> SPEED_SHIFT) * speed + ((cube & ((1 << SPEED_SHIFT) - 1)) * speed >> SPEED_SHIFT);
 }
 
-/* The curve, rounded away from the peak. It is so flat near the peak that rounding towards the peak would reach it too
- * early or never leave it. Any cut below the peak and any growth beyond it count, however small.
+/* The curve, rounded away from the peak. The curve is so flat near the peak that with rounding towards the peak it
+ * would reach the peak too early or never leave it. Any cut below the peak and any growth beyond the peak count,
+ * however small.
  */
 static __u64 curve_at(__u64 peak, __u64 back, __u64 time, __u64 speed)
 {

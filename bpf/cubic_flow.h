@@ -3,7 +3,7 @@
 /* CUBIC for schemes that fall back to it: growth and HyStart of Linux, paced.
  *
  * The twin of crates/cc/src/schemes/cubic.rs with default parameters. The head of that file explains the control law.
- * Windows are whole segments there too. The curve is that of cubic.h.
+ * As in that file, windows are whole segments. The curve is that of cubic.h.
  */
 #include "fixed.h"
 #include "cubic.h"
@@ -53,7 +53,7 @@ struct cubic_curve {
 	__u32 cwnd;
 	__u32 ssthresh;
 	__u32 peak; /* W_max; 0: unknown */
-	__u8 avoiding; /* an epoch has begun */
+	__u8 avoiding; /* flag: an epoch has begun */
 	__u8 known; /* W_max was known when the epoch began */
 	struct hystart hystart;
 };
@@ -76,14 +76,14 @@ struct cubic {
 /* An acknowledgement, as CUBIC reads it. */
 struct cubic_ack {
 	__u64 now;
-	__u32 acked; /* by which cwnd may grow */
+	__u32 acked; /* packets by which cwnd may grow */
 	__u32 rtt; /* 0: none */
 	__u32 srtt; /* 0: none */
 	__u32 min_rtt;
 	__u32 delivered;
 	__u32 in_flight;
 	__u32 mss;
-	bool limited; /* by cwnd */
+	bool limited; /* cwnd limits the sender */
 	bool recovering;
 };
 
@@ -124,7 +124,7 @@ static void cubic_recover(struct cubic *c)
 	c->now.cwnd = atmost(c->now.cwnd, atleast(kept, 2));
 }
 
-/* Notes the cwnd that the kernel leaves after a timeout. The thresholds were set before. */
+/* Notes the cwnd that the kernel leaves after a timeout. The thresholds were set before the timeout was processed. */
 static void cubic_expire(struct cubic *c, __u32 cwnd)
 {
 	c->now.peak = 0;
@@ -170,7 +170,7 @@ static void hystart_rtt(struct hystart *h, __u32 rtt)
 		h->min_rtt = rtt;
 }
 
-/* Returns whether slow start ends. */
+/* Processes an acknowledgement in slow start. Returns whether slow start ends. */
 static bool hystart_ack(struct hystart *h, const struct cubic_ack *a, __u32 cwnd)
 {
 	__u64 delay = 0, rate;
@@ -219,7 +219,7 @@ static void cubic_begin_epoch(struct cubic *c, __u64 now)
 	k->avoiding = 1;
 }
 
-/* W_cubic one minimum RTT ahead. The distance from W_max is truncated to whole segments. */
+/* W_cubic at one minimum RTT from now. Its distance from W_max is truncated to whole segments. */
 static __u32 cubic_target(const struct cubic *c, const struct cubic_ack *a)
 {
 	const struct cubic_curve *k = &c->now;
@@ -273,7 +273,8 @@ static void cubic_avoid(struct cubic *c, const struct cubic_ack *a)
 		cubic_follow_reno(c);
 		c->per_increase = most_of(c->per_increase, LEAST_PER_INCREASE);
 	}
-	/* `tcp_cong_avoid_ai`: credit collected for a longer step counts for one segment. */
+	/* `tcp_cong_avoid_ai`: credit collected while `per_increase` was larger counts for only one segment.
+	 */
 	if (c->credit >= c->per_increase) {
 		c->credit = 0;
 		c->now.cwnd++;
@@ -285,7 +286,7 @@ static void cubic_avoid(struct cubic *c, const struct cubic_ack *a)
 	}
 }
 
-/* Not static: the verifier checks it once instead of on every path to it, and requires a result. */
+/* This function is not static: the verifier checks it once instead of on every path to it, and requires a result. */
 __attribute__((noinline)) int cubic_on_ack(struct cubic *c, const struct cubic_ack *a)
 {
 	struct cubic_curve *k;
@@ -311,7 +312,7 @@ __attribute__((noinline)) int cubic_on_ack(struct cubic *c, const struct cubic_a
 	return 0;
 }
 
-/* Linux `tcp_update_pacing_rate`. 0: no RTT is known. */
+/* The pacing rate of Linux `tcp_update_pacing_rate`; 0: no RTT is known. */
 static __u64 cubic_pacing(const struct cubic *c, __u32 mss)
 {
 	__u64 cwnd = (__u64)c->now.cwnd * mss, ssthresh = (__u64)c->now.ssthresh * mss;

@@ -51,13 +51,13 @@ static __u64 bytes_over(__u64 rate, __u64 us)
 {
 	if (us < 1 << 26 && rate < 1ULL << 37)
 		return rate * us / USEC_PER_SEC;
-	/* The same in two parts, whose sum fits 64 bits if the bytes do. */
+	/* The product is computed in two parts, whose sum fits 64 bits if the result does. */
 	us = least_of(us, 1ULL << 36);
 	return rate / USEC_PER_SEC * us + rate % USEC_PER_SEC * us / USEC_PER_SEC;
 }
 
-/* n / d, for the cost of a multiplication if the guess is right: most divisions repeat their last result. guess * d must
- * fit 64 bits.
+/* n / d. If the guess is right, this costs only a multiplication; callers guess their last result, which most divisions
+ * repeat. guess * d must fit 64 bits.
  */
 static __u64 quotient(__u64 n, __u64 d, __u64 guess)
 {
@@ -72,13 +72,13 @@ static bool exceeds(__u64 bytes, __u64 rate, __u64 us)
 	return bytes > bytes_over(rate, us);
 }
 
-/* For functions with a pointer: the verifier refuses a function whose argument is in the socket in one call and in the
- * socket's storage in another.
+/* For functions with a pointer argument: the verifier refuses a function if the argument points into the socket in one
+ * call and into the socket's storage in another call.
  */
 #define INLINE static inline __attribute__((always_inline))
 
 /* The maximum of a sliding window in constant space (Kathleen Nichols' algorithm): three samples, each newer than the
- * one before it and no larger. Window and times share a unit, and ages wrap at 2^32 of it.
+ * previous sample and no larger than it. Window and times share a unit, and ages wrap at 2^32 units.
  */
 struct max_filter {
 	__u64 value[3];

@@ -42,8 +42,8 @@ static __u64 minus_log2(__u64 rtt, __u64 rtt_max)
 	__u32 step;
 
 	/* rtt = 2^exponent rtt, in (rtt_max / 2, rtt_max]. The sign of a difference becomes a mask: round-trip times
-	 * vary, and the processor would mispredict many branches on them. barrier_var keeps the compiler from making a
-	 * branch of it.
+	 * vary, and the processor would mispredict many branches on them. barrier_var keeps the compiler from turning
+	 * the mask into a branch.
 	 */
 	for (bits = 16; bits; bits >>= 1) {
 		by = (rtt_max - (rtt << bits)) >> 63;
@@ -57,8 +57,8 @@ static __u64 minus_log2(__u64 rtt, __u64 rtt_max)
 	/* 2 rtt / rtt_max in (1, 2), with 31 fractional bits */
 	mantissa = (rtt << 32) / rtt_max;
 	step = mantissa >> 26 & (CURVE_STEPS - 1);
-	/* 30 bits of the rest over the table point, below 1/32. Exact: rounding the reciprocal up adds less than 1/64, and a
-	 * quotient is at least 1/63 below the next integer.
+	/* The rest divided by the table point, below 1/32, with 30 fractional bits. This quotient is exact: rounding
+	 * the reciprocal up adds less than 1/64, and a quotient is at least 1/63 below the next integer.
 	 */
 	rest = ((mantissa & ((1ULL << 26) - 1)) << 4) * reciprocal[step] >> 36;
 	/* ln(1 + r) = r (1 - r (1/2 - r (1/3 - r / 4))) */
@@ -89,8 +89,8 @@ static __u64 exp2_minus(__u64 x)
 	return exp2_at[step] * series >> 30 >> whole;
 }
 
-/* amplitude (rtt / rtt_max)^gamma. All but the times have 20 fractional bits. Not static: the verifier checks it once
- * instead of on every path to it.
+/* amplitude (rtt / rtt_max)^gamma. All numbers except the times have 20 fractional bits. The function is not static:
+ * the verifier checks it once instead of on every path to it.
  */
 __attribute__((noinline)) __u64 gamma_curve(__u64 rtt, __u64 rtt_max, __u64 gamma, __u64 amplitude)
 {

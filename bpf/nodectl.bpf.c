@@ -8,8 +8,8 @@
  * The process writes the rate into the storage of the socket (map `grants`, whose key is the socket's descriptor). The
  * rate takes effect at the next acknowledgement, or when sending begins or resumes. Loss and marks change nothing while
  * a rate is granted. Without a grant the kernel's CUBIC decides, through its functions for BPF (tcp_cubic.c). The
- * program then only reduces cwnd in recovery, which the kernel leaves to schemes with cong_control. Sockets without a
- * process start this way.
+ * program then only reduces cwnd in recovery, which the kernel leaves to schemes with cong_control. Until a process
+ * writes a grant, a socket works in this mode.
  */
 #include "program.h"
 
@@ -28,7 +28,7 @@ enum { MIN_CWND = 4 };
 /* crates/programs/src/granting.rs has the same layout. */
 struct grant {
 	__u64 rate; /* payload bytes per second; 0: none */
-	__u64 limit; /* of pacing without a grant, bytes per second; 0: none */
+	__u64 limit; /* limit of pacing without a grant, bytes per second; 0: none */
 	__u64 serial; /* changes with every decision */
 };
 
@@ -101,7 +101,7 @@ static void pace_own(struct sock *sk, const struct flow *f)
 	sk->sk_pacing_rate = least_of(rate, sk->sk_max_pacing_rate);
 }
 
-/* The rate was withdrawn: CUBIC starts afresh. */
+/* Restarts CUBIC after the rate was withdrawn. */
 static void begin_own(struct sock *sk, struct flow *f)
 {
 	struct tcp_sock *tp = (struct tcp_sock *)sk;
@@ -153,7 +153,7 @@ void BPF_PROG(ctl_init, struct sock *sk)
 	}
 	__builtin_memset(f, 0, sizeof(*f));
 	f->initial_cwnd = tp->snd_cwnd;
-	/* The first burst is sized before sending begins. */
+	/* Sets the pacing rate now, because the first burst is sized before sending begins. */
 	pace_own(sk, f);
 	read_grant(sk, f);
 }
@@ -254,7 +254,9 @@ __u32 BPF_PROG(ctl_undo_cwnd, struct sock *sk)
 SEC("struct_ops")
 __u32 BPF_PROG(ctl_min_tso_segs, struct sock *sk)
 {
-	/* Packets at a granted rate are spaced as evenly as the kernel's bursts of a millisecond allow. */
+	/* With a granted rate, the minimum burst is one packet, so that packets are spaced as evenly as the kernel's
+	 * bursts of a millisecond allow.
+	 */
 	struct flow *f = flow_of(sk);
 
 	return f && f->granted ? 1 : 2;

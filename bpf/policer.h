@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /* The long-term bandwidth of BBR, which detects token-bucket policers by two intervals in a row with heavy loss and
- * similar goodput. That goodput is then the bandwidth for some time, without probing.
+ * similar goodput. For some time, BBR then uses that goodput as its bandwidth, without probing.
  */
 enum {
 	INTERVAL_ROUNDS = 4,
 	INTERVAL_ROUNDS_MAX = 16,
 	USE_ROUNDS = 48, /* rounds of ProbeBW with the long-term rate */
-	LOSS_SHARE = 50, /* of 256 delivered: about 20 % */
+	LOSS_SHARE = 50, /* lost packets per 256 delivered: about 20 % */
 	AGREE_PART = 8, /* intervals agree within this part of the first … */
 	AGREE_RATE = 500, /* … or this many bytes per second */
 };
 
 struct policer {
 	__u64 rate;
-	__u32 since; /* us, as all times */
+	__u32 since; /* us, as in all times here */
 	__u32 delivered;
 	__u32 lost;
 	__u32 rounds;
@@ -22,7 +22,7 @@ struct policer {
 };
 
 struct policer_sample {
-	__u32 at; /* the last delivery */
+	__u32 at; /* time of the last delivery */
 	__u32 delivered;
 	__u32 lost;
 	__u32 mss;

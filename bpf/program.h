@@ -10,7 +10,7 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* A value that is set before the kernel verifies the program, and constant for it. */
+/* A value that is set before the kernel verifies the program, and that the program treats as constant. */
 #define LOADED const volatile
 #else
 #include "native.h"

@@ -47,7 +47,7 @@ struct record {
 	__u32 retrans_out;
 	__u32 snd_cwnd;
 	__u32 ssthresh;
-	__u32 srtt_us; /* times eight */
+	__u32 srtt_us; /* eight times the smoothed RTT */
 	__u32 rttvar_us;
 	__u32 min_rtt_us;
 	__u32 mss;

@@ -6,12 +6,12 @@
  * decision is applied at the next event of the flow, or when the flow next tries to send. A decision names the last
  * record that it accounts for.
  *
- * - Recovery and timeouts change the limits immediately. Until a decision accounts for them, one packet is sent per
- *   packet delivered (packet conservation).
+ * - Recovery and timeouts change the limits immediately. Until a decision accounts for such an event, one packet is
+ *   sent per packet delivered (packet conservation).
  * - After idle time at most the initial window is sent until a decision accounts for the restart.
- * - In a proportional rate reduction a decision states how many packets may be sent beyond those sent when it was made
- *   (prr_out), so a late decision never releases more than a timely one. Below the target, one packet is also sent per
- *   packet delivered since then.
+ * - In a proportional rate reduction a decision states how many packets may be sent beyond those sent when the decision
+ *   was made (prr_out), so a late decision never releases more packets than a timely decision. Below the target, one
+ *   packet is also sent per packet delivered since the decision was made.
  * - If records stay unanswered for the longer of 200 ms and two smoothed round-trip times, the process counts as dead:
  *   cwnd grows and halves as in Reno, paced at twice cwnd per round trip. When decisions return, they apply again.
  *
@@ -43,11 +43,11 @@ struct {
 
 /* State of a flow, in its socket's space for a scheme. */
 struct state {
-	__u64 sent; /* records */
+	__u64 sent; /* number of records sent */
 	__u64 answered; /* last record that the newest decision seen accounts for */
 	__u64 waiting_since; /* ns: time of the oldest record without an answer, or of the last answer */
 	__u64 barrier; /* decisions that account only for records before this one are too old */
-	__u64 ack_mstamp; /* of the acknowledgement in progress */
+	__u64 ack_mstamp; /* time of the acknowledgement in progress */
 	__u32 transitions;
 	__u32 flags;
 	__u32 burst;
@@ -67,7 +67,7 @@ static void pace(struct sock *sk, __u64 rate)
 	sk->sk_pacing_rate = least_of(rate, sk->sk_max_pacing_rate);
 }
 
-/* cwnd per round trip, times percent / 100: Linux sizes bursts by it for schemes that do not pace. */
+/* cwnd per round trip, times percent / 100. Linux sizes bursts by this rate for schemes that do not pace. */
 static __u64 window_rate(const struct tcp_sock *tp, __u64 percent)
 {
 	__u64 srtt_us = tp->srtt_us >> 3;
@@ -108,7 +108,9 @@ static void follow(struct sock *sk, struct state *st, const struct decision *d, 
 		/* A newer reduction resets prr_out. */
 		left = tp->prr_out >= d->prr_out && left > tp->prr_out ? left - tp->prr_out : 0;
 		left += in_flight(tp);
-		/* Packets that this event delivers come after the decision: packet conservation below the target. */
+		/* The decision does not account for the packets that this event delivers: packet conservation applies
+		 * to them below the target.
+		 */
 		cwnd = atleast(atmost(left + acked, cwnd), left);
 	}
 	tp->snd_cwnd = atleast(cwnd, 1);
@@ -133,7 +135,7 @@ static void note(struct state *st, const struct decision *d, struct counters *c,
 		c->decisions++;
 }
 
-/* Applies the newest decision, or the rules for the time without one. */
+/* Applies the newest decision, or the rules for the time without decisions. */
 static void apply(struct sock *sk, struct state *st, struct counters *c, __u32 port, __u64 now, __u32 acked,
 		  __u32 room)
 {
@@ -181,7 +183,7 @@ static void event(struct sock *sk, __u32 kind, __u32 ack_flags, const struct rat
 		c->calls++;
 	r = bpf_ringbuf_reserve(&records, sizeof(*r), 0);
 	if (!r) {
-		/* The next record reports the flags and states instead. */
+		/* The record was dropped, so the next record reports its flags and states. */
 		st->flags = flags;
 		if (c)
 			c->drops++;
@@ -319,7 +321,7 @@ void BPF_PROG(shim_set_state, struct sock *sk, __u8 to)
 		event(sk, TIMEOUT, 0, 0);
 	else if (st->ack_mstamp != ((struct tcp_sock *)sk)->tcp_mstamp)
 		event(sk, STATE, 0, 0);
-	/* Otherwise the record of the acknowledgement reports it. */
+	/* During an acknowledgement, the record of the acknowledgement reports the change. */
 }
 
 SEC("struct_ops")

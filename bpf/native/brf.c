@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Runs the program of BRF on recorded events, outside the kernel: tests compare the outcomes with those of the Rust twin
- * (crates/programs/tests/rates.rs). As replay.c, but with rates of the network in its events.
+/* Runs the program of BRF on recorded events, outside the kernel: tests compare the outcomes with those of the Rust
+ * twin (crates/programs/tests/rates.rs). This program works like replay.c, but its events contain rates of the network.
  *
  *   cc -O2 -o brf brf.c; brf <events >outcomes
  *
@@ -134,7 +134,7 @@ int main(int count, char **words)
 		o.cwnd = socket_state.snd_cwnd;
 		if (!fwrite(&o, sizeof(o), 1, stdout))
 			return 1;
-		/* Adopts the twin's cwnd, so that one difference does not hide the next. */
+		/* Adopts the twin's cwnd, so that one difference does not hide the next difference. */
 		if (f->state == FALLBACK && e.twin_cwnd)
 			f->cubic.now.cwnd = e.twin_cwnd;
 	}

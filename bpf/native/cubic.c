@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The error of cubic.h against the C library. Prints for each speed: the largest relative error of K, the largest
- * relative error of the curve, and its largest error in segments where the curve is below 1000 segments. Peaks are 4 to
- * 4 million segments, cuts lead to 0.1 to 0.9 of the peak, and times end at four K or at the range of the curve.
+ * relative error of the curve, and its largest error in segments where the curve is below 1000 segments. Peaks range
+ * from 4 segments to 4 million segments, cuts reduce to 0.1 to 0.9 of the peak, and times end at four times K or at the
+ * end of the curve's range.
  *
  *   cc -O2 -o cubic cubic.c -lm && ./cubic
  */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The error of gamma.h against the C library over its whole range. Prints a line per exponent: the exponent, the largest
- * absolute error of omega^gamma, the omega where it occurs, and the largest error of half the power as a gain.
+/* The error of gamma.h against the C library over its whole range. Prints a line per exponent: the exponent, the
+ * largest absolute error of omega^gamma, the omega where it occurs, and the largest error of half the power, used as a
+ * gain.
  *
  *   cc -O2 -o gamma gamma.c -lm && ./gamma
  */

@@ -5,7 +5,8 @@
  *   cc -O2 -DPROGRAM='"../bbr_gc.bpf.c"' -o replay replay.c; replay <events >outcomes
  *
  * The input is the parameters of the core and of the scheme, then events. Each event has an outcome. Events carry the
- * twin's decisions: where they differ, the state here adopts them, so that one difference does not hide the next.
+ * twin's decisions: where the program's decisions differ, the state here adopts the twin's, so that one difference does
+ * not hide the next difference.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 //! /sys/fs/bpf/narrows/brf/mark/       the scheme was loaded by `attach`: the last `detach` unloads it
 //! ```
 //! `attach` creates the mark before it loads the scheme, and both are removed together; an attachment is one file. So
-//! the next command recognises and removes the remains of a killed one. Commands take turns
+//! the next command recognises and removes the remains of a killed command. Commands take turns
 //! ([`narrows_host::changing`]). An attachment uses the maps of the loaded scheme, so the scheme is neither unloaded
 //! nor loaded again while an attachment exists.
 
@@ -58,19 +58,19 @@ pub struct Status {
     pub fallbacks: u64,
     /// SYNs that offered to obey.
     pub offered: u64,
-    /// Connections of receivers whose SYN offered to obey.
+    /// Connections that receivers accepted and whose SYN offered to obey.
     pub accepted: u64,
     /// SYN-ACKs and acknowledgements with the option.
     pub written: u64,
     /// Rates that were read.
     pub read: u64,
-    /// Options read whose rate no switch had lowered.
+    /// Options that were read and whose rate no switch had lowered.
     pub unlimited: u64,
     /// Options on acknowledgements that were reordered or acknowledge unsent data.
     pub stale: u64,
     /// Connections that the programs switched to the scheme.
     pub adopted: u64,
-    /// Steps that the kernel refused, and connections without state.
+    /// Steps that the kernel refused, plus connections for which the programs found no state.
     pub errors: u64,
 }
 
@@ -153,7 +153,7 @@ mod linked {
         HostError::Unsupported(message)
     }
 
-    /// The folder of a cgroup, and its number.
+    /// The folder and the number of a cgroup.
     fn cgroup(path: Option<&Path>) -> Result<(PathBuf, u64), HostError> {
         let root = root()?;
         let path = path.map_or_else(|| root.clone(), Path::to_owned);
@@ -169,8 +169,8 @@ mod linked {
         Ok((whole, number.ino()))
     }
 
-    /// Removes the remains of killed commands: folders without a link, and a scheme that was loaded for an attachment
-    /// but has none. Returns the number of connections that keep the scheme; `None` if it was not unloaded.
+    /// Removes the remains of killed commands: folders without a link, and a scheme that `attach` loaded but no
+    /// attachment uses. Returns the number of connections that keep the scheme; `None` if it was not unloaded.
     fn clean(changing: &Changing, program: &Program) -> Result<Option<u64>, HostError> {
         for folder in fs::read_dir(FOLDER).into_iter().flatten().flatten().map(|entry| entry.path()) {
             if !folder.join(LINK).exists() {

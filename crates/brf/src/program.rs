@@ -16,12 +16,13 @@ use narrows_programs::libbpf::failed;
 use narrows_programs::names::{NAME, rename};
 use narrows_programs::pinned::{self, SHARED};
 
-/// The program of the host. [`ADOPTS`] also gives new connections our scheme.
+/// The program that reads and writes the option. [`ADOPTS`] names its variant that also gives new connections our
+/// scheme.
 const HOST: &str = "brf_host";
 const PARAMS: &str = ".rodata.host";
 
 fn open(program: &Program) -> libbpf_rs::Result<OpenObject> {
-    // A copy, aligned as ELF requires.
+    // ELF requires alignment, so the object is copied.
     let bytes = program.object.to_vec();
     ObjectBuilder::default().name(program.name)?.open_memory(&bytes)
 }
@@ -46,7 +47,7 @@ impl HostParams<'_> {
     }
 }
 
-/// Attaches the programs of the host to a cgroup, with the maps of the loaded scheme.
+/// Attaches one program to a cgroup, [`HOST`] or [`ADOPTS`], with the maps of the loaded scheme.
 pub(super) fn attach(
     program: &Program,
     cgroup: &impl AsFd,

@@ -56,7 +56,7 @@ mod with {
             &self.name
         }
 
-        /// Removes the programs, and adds their counters to a result.
+        /// Removes the programs, and adds their counters to the result in `host`.
         ///
         /// # Errors
         /// If the counters cannot be read.

@@ -93,7 +93,7 @@ fn host_option_paces_sender_at_limit() {
 #[test]
 fn host_half_attached_is_cleaned_up() {
     let Some(_alone) = may_attach() else { return };
-    // Reproduces the state after these steps of `attach`.
+    // Reproduces the state that a killed `attach` leaves after these steps.
     let marker = std::path::Path::new("/sys/fs/bpf/narrows/brf/mark");
     host::attach(&Options::default()).expect("root");
     let _guard = Attached;
@@ -160,7 +160,7 @@ fn host_programs_without_scheme_are_shown() {
     program.unload().expect("it is loaded");
 }
 
-/// A second attachment and wrong values are refused by name, and a dry run changes nothing.
+/// A second attachment and wrong values are refused with errors that name them, and a dry run changes nothing.
 #[test]
 fn host_refusals_leave_nothing() {
     let Some(_alone) = may_attach() else { return };

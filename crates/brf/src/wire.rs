@@ -7,7 +7,7 @@ use narrows_packet::{Flags, Packet, Room};
 const EXID: u16 = 0x4272;
 /// The code of receivers without a limit, and of senders in the SYN: the largest.
 pub const NO_LIMIT: u16 = 65_529;
-/// The flag of a segment that opens a direction (RFC 9293).
+/// SYN: the flag of a segment that opens a direction (RFC 9293).
 const OPENING: u8 = 2;
 
 /// Whether both endpoints of a flow agreed on the option.

@@ -25,7 +25,7 @@ pub const PRIORITY: u8 = 50;
 pub trait Wire {
     /// Reads the hosts' packets up to `now`.
     fn read(&mut self, now: Nanos, late: &mut Late) -> Result<(), HostError>;
-    /// The packets read: departure time, packet and bytes, in order of departure.
+    /// The packets of the last [`read`](Self::read): departure time, packet and bytes, in order of departure.
     fn packets(&self) -> impl Iterator<Item = (Nanos, Packet, &[u8])>;
     /// Packets read so far.
     fn count(&self) -> u64;
@@ -63,7 +63,7 @@ impl<'a, O: Observer, W: Wire> Emulation<'a, O, W> {
         Self { plan, engine, wire, clock, late: Late::new() }
     }
 
-    /// Runs to the end; `None` if cancelled. `failed`: whether a host has ended early.
+    /// Runs the network to the end of the plan; `None` if cancelled. `failed`: whether a host has ended early.
     pub fn run(mut self, watch: &dyn Watch, failed: &dyn Fn() -> bool) -> Result<Option<Done<O, W>>, HostError> {
         let mut budget = Budget::begin(PRIORITY);
         let cpu_before = cpu_time();
@@ -143,7 +143,7 @@ impl<O: Observer, W: Wire> Done<O, W> {
         self.cpu.as_secs_f64() * 1e6 / self.wire.count().max(1) as f64
     }
 
-    /// The result, and the observer.
+    /// Returns the result and the observer.
     pub fn finish(self) -> (RunResult, O) {
         let (mut result, observer) = self.engine.finish_with_observer();
         result.wall_s = self.wall.as_secs_f64();

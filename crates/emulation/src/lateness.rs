@@ -48,7 +48,7 @@ impl Late {
         self.longest > LONGEST || self.stalls as f64 > SHARE_OF_STALLS * self.delays.count() as f64
     }
 
-    /// The figures for a result.
+    /// The lateness figures for a run's result.
     pub fn report(&self) -> Lateness {
         Lateness {
             mean_us: self.delays.mean() / 1e3,

@@ -3,8 +3,8 @@
 use narrows_scenario::{FlowPlan, Plan};
 use narrows_traffic::AppConfig;
 
-/// Unsent bytes that a sender's socket may hold. They are sent even after the application pauses or stops, so for plans
-/// in which an application does, the limit is 10 ms of data on the slowest link.
+/// Unsent bytes that a sender's socket may hold. The kernel sends these bytes even after the application pauses or
+/// stops. So for plans in which an application pauses or stops, the limit is 10 ms of data on the slowest link.
 pub fn unsent(plan: &Plan) -> u64 {
     const MOST: u64 = 1 << 20;
     const LEAST: u64 = 16 << 10;

@@ -24,8 +24,8 @@ impl Alarm {
         Ok(Self { timer: system::Timer::new()?, at: None })
     }
 
-    /// Waits until the socket is readable or `wait` has passed, and returns whether the socket is readable.
-    /// It may return early.
+    /// Waits until the socket is readable or `wait` has passed, and returns whether the socket is readable. The wait
+    /// may end early.
     ///
     /// # Errors
     /// If the socket or the timer fails.
@@ -41,8 +41,8 @@ impl Alarm {
         if wait.is_zero() {
             return Ok(false);
         }
-        // Setting the timer is the main cost here, above all on a virtual machine: keep a timer that already expires
-        // earlier.
+        // Setting the timer is the main cost here, above all on a virtual machine: keep a timer that is already set to
+        // expire earlier.
         let now = Instant::now();
         let wanted = now + wait;
         if self.at.is_none_or(|at| at <= now || at > wanted) {

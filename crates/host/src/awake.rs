@@ -1,5 +1,5 @@
 //! Keeps a processor awake. A sleeping processor takes tens of microseconds to wake, and longer in a virtual machine:
-//! on a slow path, with rare packets, that delays every timer and packet. Schemes with a maximum filter then
+//! on a slow path, with rare packets, waking delays every timer and packet. Schemes with a maximum filter then
 //! overestimate the rate.
 //!
 //! A thread of the policy `SCHED_IDLE` spins on the processor. It runs only while nothing else does, and needs no
@@ -16,7 +16,7 @@ use thread_priority::{
     NormalThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy, set_thread_priority_and_policy, thread_native_id,
 };
 
-/// Turns of the loop between checks for the end.
+/// Iterations of the loop between checks for the end.
 const TURNS: u32 = 1000;
 
 /// A processor that stays awake until this is dropped.
@@ -92,7 +92,7 @@ mod tests {
         let awake = Awake::begin();
         let over = Arc::clone(&awake.over);
         drop(awake);
-        // The thread had the other reference.
+        // The thread had the only other reference.
         assert_eq!(Arc::strong_count(&over), 1);
     }
 }

@@ -96,7 +96,7 @@ impl Buckets {
         Self { hasher, interval, most: interval * burst, full_at: vec![Nanos::ZERO; BUCKETS] }
     }
 
-    /// Takes a token from the bucket of `ip`. Returns whether there was one.
+    /// Takes a token from the bucket of `ip`. Returns whether the bucket had a token.
     pub fn take(&mut self, now: Nanos, ip: IpAddr) -> bool {
         let bucket = &mut self.full_at[self.hasher.prefix(ip) as usize % BUCKETS];
         let full_at = (*bucket).max(now) + self.interval;

@@ -1,7 +1,8 @@
-//! A lock under which only one command at a time changes objects that outlive its process. It ends with the process.
+//! A lock under which only one command at a time changes objects that outlive its process. The lock ends with the
+//! process.
 //!
-//! Without the lock, a command would mistake another command's unfinished work for the remains of a killed one, and
-//! remove it.
+//! Without the lock, a command would mistake another command's unfinished work for the remains of a killed command, and
+//! remove this work.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
@@ -17,7 +18,8 @@ use crate::HostError;
 pub const FOLDER: &str = "/run/narrows";
 /// The locked file, which is never removed.
 const FILE: &str = "lock";
-/// Longest wait. A command holds the lock for some seconds at most, as long as the verifier takes on slow machines.
+/// Longest wait for the lock. A command holds the lock for some seconds at most, the time of the verifier on slow
+/// machines.
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
 
@@ -67,7 +69,7 @@ impl Changing {
 mod tests {
     use super::*;
 
-    /// A second command waits for the first, and its timeout names the process.
+    /// A second command waits for the first command, and its timeout error names the first command's process.
     #[test]
     fn lock_excludes_others_and_names_the_holder() {
         let folder = std::env::temp_dir().join(format!("narrows-lock-{}", std::process::id()));

@@ -76,8 +76,8 @@ pub struct Budget {
 
 impl Budget {
     const WINDOW: Duration = Duration::from_millis(200);
-    /// Maximum CPU time per window: nine tenths, less than the kernel's 95 %, because readings are some milliseconds
-    /// apart.
+    /// Maximum CPU time per window: nine tenths of the window. That is less than the kernel's 95 %, because the CPU
+    /// time is read only every few milliseconds.
     const MOST: Duration = Duration::from_millis(180);
 
     /// Gives the calling thread this priority, where allowed.
@@ -86,7 +86,8 @@ impl Budget {
         Self { priority, granted, has: granted, begun: Instant::now(), used: cpu_time() }
     }
 
-    /// Drops the priority before the limit, and restores it in the next window. Call it every 5 ms.
+    /// Drops the priority before the thread reaches the limit, and restores the priority in the next window. Call this
+    /// function every 5 ms.
     pub fn look(&mut self) {
         if !self.granted {
             return;
@@ -102,7 +103,7 @@ impl Budget {
     }
 }
 
-/// Removes the calling thread's real-time priority; it keeps the highest weight among normal threads.
+/// Removes the calling thread's real-time priority; the thread gets the highest weight among normal threads.
 fn relax() -> bool {
     set(99, ThreadSchedulePolicy::Normal(NormalThreadSchedulePolicy::Other))
 }

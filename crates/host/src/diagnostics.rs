@@ -11,7 +11,7 @@ use crate::netlink::{Netlink, Request, attributes};
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const IPV4: u8 = 2;
 const TCP: u8 = 6;
-/// `INET_DIAG_INFO`: `struct tcp_info`. The number of the attribute, and of its bit in a request.
+/// `INET_DIAG_INFO`: `struct tcp_info`. The number is that of the attribute and of the attribute's bit in a request.
 pub const INFO: u16 = 2;
 /// `INET_DIAG_VEGASINFO`; its bit requests the internals of any scheme.
 pub const INTERNALS: u16 = 3;
@@ -19,7 +19,7 @@ pub const INTERNALS: u16 = 3;
 pub const SCHEME: u16 = 4;
 /// Bytes of `struct inet_diag_msg`.
 const MESSAGE: usize = 72;
-/// Offset of `idiag_wqueue` in it.
+/// Offset of `idiag_wqueue` in `struct inet_diag_msg`.
 const QUEUED: usize = 60;
 
 /// Passes the [`attributes`] of the TCP socket with these addresses, in the namespace of `netlink`, and the bytes in

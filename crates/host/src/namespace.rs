@@ -56,7 +56,7 @@ pub const COMMON: [(&str, &str); 5] = [
 pub struct HostConfig {
     /// Largest packet.
     pub mtu: u16,
-    /// Its addresses.
+    /// The host's addresses.
     pub addresses: Vec<Ipv4Addr>,
     /// Initial window in segments.
     pub initial_window: u32,
@@ -66,8 +66,8 @@ pub struct HostConfig {
     pub sysctls: BTreeMap<&'static str, String>,
 }
 
-/// Whether this process can create hosts for `user`, the command or option that needs them. Tries only once per
-/// process.
+/// Whether this process can create hosts for `user`, the command or option that needs them. Tries to create a host only
+/// once per process.
 ///
 /// # Errors
 /// If it cannot; the message names the missing right or device.
@@ -84,7 +84,7 @@ pub fn available(user: &str) -> Result<(), HostError> {
              container)"
         )));
     }
-    // In a separate thread, with which the namespace ends.
+    // The attempt runs in a separate thread, so that the namespace ends with this thread.
     let lacks = LACKS.get_or_init(|| {
         std::thread::spawn(|| try_host().err()).join().unwrap_or_else(|_| Some("a thread ended early".to_owned()))
     });
@@ -109,7 +109,7 @@ fn try_host() -> Result<(), String> {
 /// Moves the calling thread into a new network namespace.
 ///
 /// # Errors
-/// Without the right.
+/// If the process lacks the right.
 pub fn unshare() -> io::Result<()> {
     // The deprecated function is unsafe only with the flag FILES, which can invalidate other handles.
     #[allow(deprecated)]
@@ -141,9 +141,9 @@ fn prepare(device: &SyncDevice, config: &HostConfig) -> io::Result<()> {
     device.set_nonblocking(true)?;
     let index = device.if_index()? as i32;
     let mut netlink = Netlink::route()?;
-    // The machine's default may be fq, which would pace instead of TCP.
+    // The machine's default may be fq, with which the queue paces instead of TCP.
     match netlink.change(Request::new(NEW_QDISC, REPLACE, &root_queue(index)).attribute(TCA_KIND, QUEUE_KIND)) {
-        // A kernel without queue disciplines has no default either.
+        // A kernel without queue disciplines has no default queue to replace.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {}
         done => done?,
     }

@@ -81,7 +81,7 @@ pub fn root_queue(index: i32) -> [u8; 20] {
     queue_message(index, 0, TC_H_ROOT, 0)
 }
 
-/// Attributes of a message: kind and value.
+/// The kind and value of each attribute of a message.
 pub fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let [a, b, c, d, ..] = *bytes else { return None };

@@ -26,12 +26,14 @@ enum Lack {
     Ports,
 }
 
-/// Whether this process is in a user namespace: its root has no rights to the machine.
+/// Whether this process is in a user namespace other than the machine's: root of such a namespace has no rights to the
+/// machine.
 pub fn is_confined() -> bool {
     is_other(Path::new(OWN))
 }
 
-/// Whether this is a namespace other than the machine's; false if it cannot be read, so that the kernel decides later.
+/// Whether the file belongs to a namespace other than the machine's; false if the file cannot be read, so that the
+/// kernel decides later.
 fn is_other(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|space| space.ino() != MACHINE)
 }
@@ -55,8 +57,8 @@ fn refuse(command: &str, use_: &str, ports: bool) -> Result<(), HostError> {
 }
 
 fn lack(is_root: bool, is_confined: bool, own: CapabilitySet, ports: bool) -> Option<Lack> {
-    // The kernel demands these three for the programs here. CAP_SYS_ADMIN replaces all three for programs, but not
-    // CAP_NET_ADMIN for netlink.
+    // The kernel demands these three capabilities for the programs here. CAP_SYS_ADMIN replaces all three for programs,
+    // but not CAP_NET_ADMIN for netlink.
     let three = CapabilitySet::BPF | CapabilitySet::PERFMON | CapabilitySet::NET_ADMIN;
     if !is_root {
         Some(Lack::Root)
@@ -130,7 +132,7 @@ mod tests {
     fn number_tells_the_user_namespace() {
         assert!(is_other(Path::new("/")));
         assert!(!is_other(Path::new("/nowhere/user")));
-        // The map of the machine's own namespace covers all users.
+        // The user map of the machine's namespace covers all users.
         let map = fs::read_to_string("/proc/self/uid_map").expect("of this process");
         let whole = map.split_whitespace().eq(["0", "0", "4294967295"]);
         assert!(whole || is_confined(), "{map}");

@@ -34,7 +34,7 @@ impl Buffers {
     }
 
     /// Passes each packet of one receive call to `take`: its addresses, ECN codepoint and payload. Returns whether
-    /// there were any.
+    /// there were packets.
     ///
     /// # Errors
     /// `WouldBlock` without packets, or an ICMP error from the peer.
@@ -75,14 +75,14 @@ pub struct Received<'a> {
     pub from: SocketAddr,
     /// The local address to which it was sent.
     pub to: SocketAddr,
-    /// The ECN codepoint of its IP header.
+    /// The ECN codepoint of the packet's IP header.
     pub ecn: u8,
-    /// Its UDP payload.
+    /// The packet's UDP payload.
     pub bytes: &'a [u8],
 }
 
 impl Socket {
-    /// Binds to `local`. With a peer, connects to it: only its packets and ICMP errors arrive.
+    /// Binds to `local`. With a peer, connects to it: only packets and ICMP errors of the peer arrive.
     ///
     /// # Errors
     /// If the address cannot be used.
@@ -107,7 +107,7 @@ impl Socket {
     pub fn new(bound: StdSocket) -> io::Result<Self> {
         bound.set_nonblocking(true)?;
         let state = UdpSocketState::new((&bound).into())?;
-        // Smaller buffers are acceptable.
+        // Errors are ignored, because smaller buffers are acceptable.
         let _ = state.set_send_buffer_size((&bound).into(), SYSTEM_BUFFER);
         let _ = state.set_recv_buffer_size((&bound).into(), SYSTEM_BUFFER);
         let local = bound.local_addr()?;

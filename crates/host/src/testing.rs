@@ -1,4 +1,4 @@
-//! Shared parts of real-time and hostile tests: their lock, length, seed, and the table of attempts.
+//! Shared parts of real-time tests and tests of attacks: lock, length, seed, and the table of attempts.
 //!
 //! `NARROWS_REDTEAM=N` makes long tests N times as long, `NARROWS_SEED=N` selects another seed, and `-- --show-output`
 //! shows the rows, which `make redteam` collects.
@@ -8,7 +8,8 @@ use std::io::Write as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Real-time runs and loads of programs disturb each other, and a loaded program changes other runs.
+/// Tests hold this lock, because real-time runs and loads of programs disturb each other, and a loaded program changes
+/// other runs.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// Keeps out other runs and loads of programs until the guard is dropped.

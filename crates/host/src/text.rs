@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// Longest text of a peer that is shown, in characters.
 const LONGEST: usize = 300;
 
-/// A peer's text, safe to print: one line of at most 300 characters. Control characters, and those that change a
+/// A peer's text, safe to print: one line of at most 300 characters. Control characters, and characters that change a
 /// terminal's direction or lines, are escaped as in Rust (`\u{1b}`).
 pub fn shown(text: &str) -> String {
     let mut out = String::new();
@@ -35,7 +35,7 @@ pub fn reason_of_quic(reason: String) -> String {
     reason
 }
 
-/// Whether a terminal moves other characters because of this one: marks, embeddings and isolates of directions, and
+/// Whether this character makes a terminal move other characters: marks, embeddings and isolates of directions, and
 /// separators of lines and paragraphs (Unicode 15, section 23.2, and annex 9).
 const fn changes_layout(letter: char) -> bool {
     matches!(letter, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

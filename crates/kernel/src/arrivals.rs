@@ -32,7 +32,7 @@ struct Departures {
     /// The first packet's timestamp, and the latest possible start of its millisecond: the minimum over all packets of
     /// the time of reading minus the milliseconds since the first packet.
     first: Option<(u32, Nanos)>,
-    /// Milliseconds from the first timestamp to the newest one.
+    /// Milliseconds from the first timestamp to the newest timestamp.
     newest: u64,
 }
 
@@ -90,7 +90,8 @@ impl Ends {
             self.next = self.next.max(end);
         }
         let timestamp = segment.timestamps().map(|(value, _)| value);
-        // Linux timestamps with the paced departure time (`tcp_wstamp_ns`); only new data waits for that time.
+        // Linux takes timestamps from the paced departure time (`tcp_wstamp_ns`), but only new data waits for that
+        // time.
         let ahead = !reverse && (packet.payload == 0 || packet.flags.has(Flags::RETRANSMISSION));
         (self.departures[host].sent(timestamp, ahead, now), packet)
     }
@@ -112,7 +113,8 @@ pub(super) struct Arrivals {
     ports: u16,
     read: Vec<Arrival>,
     buffer: Vec<u8>,
-    /// The newest departure from each host: the packets of one host keep their order.
+    /// The newest departure from each host. No later packet of that host departs earlier, so its packets keep their
+    /// order.
     newest: [Nanos; 2],
     /// Time of the last packets from each device.
     last: [Nanos; 2],
@@ -145,8 +147,8 @@ impl Arrivals {
         let mut place = 0;
         self.read.clear();
         for (host, (device, ready)) in devices.iter().zip(ready).enumerate() {
-            // A packet soon after another one belongs to a burst, so more packets are likely. Otherwise the next wait
-            // costs no more than a read that finds no packet.
+            // A packet soon after another one belongs to a burst, so more packets are likely. Otherwise another read
+            // would probably find no packet, and the next wait costs no more than such a read.
             let bursts = now - self.last[host] < BURST;
             let mut count = 0;
             while *ready && count < BATCH {
@@ -233,7 +235,7 @@ mod tests {
         }
     }
 
-    /// A late first reading is corrected by the next one.
+    /// If the first packet is read late, the next reading corrects the time of that packet.
     #[test]
     fn a_late_first_reading_is_corrected() {
         let mut departures = Departures::default();
@@ -243,13 +245,13 @@ mod tests {
         assert_eq!(departures.sent(Some(21), false, us(19_000)), us(16_000));
     }
 
-    /// Without timestamps, or with timestamps of another clock, the departure time is the time of reading.
+    /// Without timestamps, or with timestamps of another clock, a packet's departure time is the time of reading.
     #[test]
     fn other_clocks_are_not_believed() {
         let mut departures = Departures::default();
         assert_eq!(departures.sent(None, false, us(500)), us(500));
         assert_eq!(departures.sent(Some(1000), false, us(600)), us(600));
-        assert_eq!(departures.sent(Some(999), false, us(700)), us(700)); // earlier than the first
+        assert_eq!(departures.sent(Some(999), false, us(700)), us(700)); // an earlier timestamp than the first packet's
         assert_eq!(departures.sent(Some(2_000_000), false, us(800)), us(800));
         assert_eq!(departures.sent(Some(1001), false, us(1_700)), us(1_700));
     }

@@ -39,9 +39,9 @@ const READINGS: Nanos = Nanos::from_millis(100);
 /// Local port of the first flow's sender; flow `n` uses `PORTS + n`.
 const PORTS: u16 = 10_000;
 const MAX_FLOWS: usize = 50_000;
-/// Priority of the receivers' thread. Above the emulator's, which could otherwise deliver a whole burst before the
-/// receivers read: while data waits to be read, Linux neither acknowledges every second segment nor grows the receive
-/// buffer.
+/// Priority of the receivers' thread. It is above the priority of the emulator, which could otherwise deliver a whole
+/// burst before the receivers read: while data waits to be read, Linux neither acknowledges every second segment nor
+/// grows the receive buffer.
 const READING: u8 = PRIORITY + 1;
 
 /// Runs a plan once; `None` if cancelled.
@@ -100,7 +100,8 @@ pub(super) fn run<O: Observer + Send>(
             thread::scope(|inner| {
                 let reading = inner.spawn(move || readers.read(netlink, clock, over));
                 let sent = hosts::send(clients, clock, over);
-                // `send` returns before the end of the run only if a sender fails; then the readings end too.
+                // `send` returns before the end of the run only if a sender fails. Setting `over` then ends the
+                // readings too.
                 over.store(true, Ordering::Relaxed);
                 reading.join().map_err(|_| HostError::crashed("the readings"))??;
                 sent
@@ -231,7 +232,7 @@ impl Readers {
     }
 
     fn read(&self, mut netlink: Netlink, clock: Clock, over: &AtomicBool) -> Result<(), HostError> {
-        // Each reading precedes the sample that reports it.
+        // Each reading is taken shortly before the sample that reports it.
         let early = Nanos::from_millis(1).min(self.interval / 4);
         let mut next = Nanos::ZERO;
         loop {
@@ -303,7 +304,7 @@ impl Wire for Tuns<'_> {
         sent.map(|_| ())
     }
 
-    /// With `most` zero, only checks for packets.
+    /// With `most` = 0, only checks for packets.
     fn wait(&mut self, most: Duration) -> Result<(), HostError> {
         if !self.ready.contains(&true) {
             self.ready = wait_readable(self.devices.each_ref(), most)?;
@@ -333,7 +334,7 @@ fn emulation<'a, O: Observer>(
     Emulation::new(plan, engine, Tuns { plan, devices, ready: [true; 2], arrivals, forgery }, clock)
 }
 
-/// The result, and the observer.
+/// Returns the result and the observer.
 fn finish<O: Observer>(
     done: Done<O, Tuns<'_>>,
     latest: &[Latest],

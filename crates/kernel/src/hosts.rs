@@ -54,7 +54,7 @@ enum Stage {
     Open(OwnedFd),
     /// The connection has failed: it was reset, or the peer did not answer for too long.
     Failed,
-    /// All data is written; the kernel finishes the connection.
+    /// The application has written all data; the kernel finishes the connection.
     Shut(OwnedFd),
 }
 
@@ -102,7 +102,7 @@ impl Sending {
             opened.map_err(|error| HostError::step(&format!("open UDP {client_address}"), error))?;
         }
         self.stage = Stage::Open(socket);
-        self.full = true; // until it is connected
+        self.full = true; // until the socket is connected
         Ok(())
     }
 
@@ -188,7 +188,7 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
             Err(error) => return Err(failed(error.into())),
         }
         for event in &events {
-            // `negotiate` reads the messages of a flow below.
+            // An event of a requester's socket needs no work here: `negotiate` below reads the messages.
             if negotiation::flow_of_event(event.data.u64()).is_none() {
                 let flow = &mut flows[event.data.u64() as usize];
                 (flow.full, flow.connected) = (false, true);
@@ -223,7 +223,7 @@ pub(super) fn send(clients: Vec<Client>, clock: Clock, over: &AtomicBool) -> Res
     Ok(())
 }
 
-/// Opens the receivers' listening sockets, with this scheme. Call it in the receivers' host.
+/// Opens the receivers' listening sockets, which use `scheme`. Call it in the receivers' host.
 pub(super) fn listen(ports: &[u16], buffer: Option<Bytes>, scheme: Option<&str>) -> Result<Vec<OwnedFd>, HostError> {
     let open = |port: &u16| -> io::Result<OwnedFd> {
         let listener = socket()?;
@@ -286,7 +286,8 @@ pub(super) fn receive(listeners: &[OwnedFd], over: &AtomicBool) -> Result<(), Ho
             }
         }
     }
-    // The device is gone: Linux would retransmit a FIN for minutes and keep the namespace alive.
+    // Sockets close without a FIN: the device is gone, so Linux would retransmit the FIN for minutes and keep the
+    // namespace alive.
     for socket in open.iter().flatten() {
         sockopt::set_socket_linger(socket, Some(Duration::ZERO)).map_err(failed)?;
     }

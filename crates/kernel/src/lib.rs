@@ -7,7 +7,7 @@
 //! simulated endpoints.
 //!
 //! A packet enters the network at its departure time; for a packet read late, its TCP timestamp states this time to the
-//! millisecond (`arrivals`). Packets move through the network at exact times; only their delivery may be late
+//! millisecond (`arrivals`). Packets move through the network at exact times; only their delivery to a host may be late
 //! ([`Lateness`]).
 //!
 //! Writing a packet runs the kernel's receiving side up to the acknowledgement, so the emulator's thread takes most CPU

@@ -37,7 +37,7 @@ const BATCH: usize = 64;
 /// Marks events of requesters' sockets.
 const MESSAGES: u64 = 1 << 63;
 
-/// The program of the negotiating flows during a run, and their counters.
+/// The program that the negotiating flows use during a run, and counters of these flows.
 #[derive(Debug)]
 pub(super) struct Negotiation {
     grants: Grants,
@@ -68,7 +68,7 @@ impl Negotiation {
                 first.label, other.label
             )));
         }
-        // Parameters of `narrows kernel load` apply unless the scenario sets some.
+        // Parameters given to `narrows kernel load` apply unless the scenario sets parameters.
         let own = first.params.changed().next().is_some();
         let grants = if own { Grants::load(program, &first.params)? } else { Grants::open(program)? };
         Ok(Some(Arc::new(Self { grants, totals: Totals::default() })))
@@ -179,14 +179,14 @@ impl Requester {
                     let read = self.flow.on_datagram(now, netlink, unwritten, &bytes[..length]);
                     changed = read.map_err(failed)?.or(changed);
                 }
-                // Any error ends the reading; an unreachable peer counts as silent.
+                // Any error ends the reading of messages; an unreachable peer counts as silent.
                 Err(_) => break,
             }
         }
         self.settle(now, socket, changed)
     }
 
-    /// Call it when the application is about to write.
+    /// Reports a write to the flow's negotiation. Call it when the application is about to write.
     pub(super) fn on_write(&mut self, now: Nanos, socket: BorrowedFd<'_>) -> Result<(), HostError> {
         let changed = self.flow.on_write(now);
         self.settle(now, socket, changed)
@@ -198,7 +198,7 @@ impl Requester {
         }
         while let Some(message) = self.flow.poll_message(now) {
             if let Some((messages, _)) = &self.open {
-                // A message that is not sent counts as lost, and is sent again later.
+                // If sending fails, the message counts as lost: the negotiation sends it again after its timeout.
                 let _ = messages.send_to(message.as_bytes(), self.remote);
             }
         }

@@ -24,7 +24,7 @@ pub(crate) struct Reading {
     /// Number of retransmission timeouts; reported from Linux 6.7 on.
     pub(crate) timeouts: Option<u64>,
     pub(crate) model: Option<ModelInfo>,
-    /// Whether the connection is open; otherwise the values are its last ones.
+    /// Whether the connection is open; otherwise the values are the last that the kernel reported.
     pub(crate) open: bool,
 }
 

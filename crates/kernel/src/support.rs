@@ -19,7 +19,7 @@ use crate::{rates, shim};
 /// Refuses kinds of links and flows that the kernel lacks.
 ///
 /// # Errors
-/// The first unsupported one.
+/// The first unsupported link or flow.
 pub(super) fn kinds(plan: &Plan, options: &Options) -> Result<(), HostError> {
     if let Some(connection) = plan.connections.first() {
         return Err(HostError::Unsupported(format!(
@@ -232,9 +232,10 @@ fn reachable(flow: &FlowPlan) -> Result<(), HostError> {
 /// Upper bound in segments on the bursts of flows whose schemes are BPF programs; `None` without such flows.
 ///
 /// A kernel may skip a program: while it protects a process, it skips programs in softirqs that interrupt the process.
-/// It then uses an arbitrary number of segments in place of the program's, and the next burst would be all of cwnd. The
-/// bound is the largest burst that Linux itself chooses (`tcp_tso_autosize`: about a millisecond of data, and more at
-/// the shortest round-trip times), at the mean rate of the fastest link times the highest gain of a scheme.
+/// In place of the program's number of segments it then uses an arbitrary number, and the next burst would be all of
+/// cwnd. The bound is the largest burst that Linux itself chooses (`tcp_tso_autosize`: about a millisecond of data, and
+/// more at the shortest round-trip times), at a pacing rate of the fastest link's mean rate times the highest gain of a
+/// scheme.
 pub(super) fn largest_burst(plan: &Plan, schemes: &[Scheme]) -> Option<u32> {
     const MOST: u64 = 1 << 16;
     const LEAST: u64 = 2;

@@ -34,7 +34,7 @@ struct Record {
 struct Delivered {
     /// The packet sent last.
     newest: Option<Record>,
-    /// Departures of the first packet acknowledged cumulatively and of the first acknowledged selectively, among
+    /// Departures of the first packet acknowledged cumulatively and of the first packet acknowledged selectively, among
     /// packets sent once.
     first: [Option<Nanos>; 2],
     /// A packet acknowledged cumulatively was sent more than once.
@@ -52,7 +52,7 @@ impl Delivered {
         self.repeated |= record.repeated && !selective;
     }
 
-    /// The RTT sample that our own sender would take: from the packet sent last, or else from the first one, as in
+    /// The RTT sample that our own sender would take: from the packet sent last, or else from the first packet, as in
     /// Linux's estimator (`tcp_clean_rtx_queue`). A packet sent twice gives no sample: a tap ignores echoed timestamps.
     fn rtt(&self, now: Nanos) -> Option<Nanos> {
         let [cumulative, selective] = self.first;
@@ -194,7 +194,7 @@ impl ExternalSender for SenderTap {
     }
 
     fn stop(&mut self, _: Nanos) {
-        // A stopped file does not complete.
+        // A file that stops before its end does not complete.
         self.size = self.size.filter(|size| self.next > *size);
     }
 
@@ -214,7 +214,7 @@ impl ExternalSender for SenderTap {
     }
 
     fn inflight(&self) -> Bytes {
-        // The acknowledgement number of a FIN is one beyond the data.
+        // The number that acknowledges a FIN is one beyond the data.
         Bytes::new(self.next.saturating_sub(self.una).saturating_sub(self.sacked.total()))
     }
 
@@ -239,7 +239,7 @@ impl ExternalSender for SenderTap {
 /// The receiving endpoint.
 #[derive(Debug, Default)]
 pub(super) struct ReceiverTap {
-    /// Next sequence number in order.
+    /// Next sequence number that the receiver expects.
     next: u64,
     /// Data beyond a gap.
     beyond: Ranges,

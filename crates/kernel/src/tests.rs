@@ -45,7 +45,7 @@ fn bursts_of_programs_fit_the_link() {
     assert_eq!(largest_burst(&slow, &[kernel("cubic"), Scheme::Advised]), Some(5));
     assert_eq!(largest_burst(&slow, &[Scheme::Advised, Scheme::Ours]), Some(11));
     assert_eq!(largest_burst(&slow, &[kernel("bbr_gc")]), Some(11));
-    // The maximum of 64 kB, at a high rate or a short round trip.
+    // At a high rate or a short round trip, the burst is Linux's maximum of 64 kB.
     assert_eq!(largest_burst(&link("1gbit", "20ms"), &[Scheme::Ours]), Some(46));
     assert_eq!(largest_burst(&link("40mbit", "200us"), &[Scheme::Ours]), Some(46));
     assert_eq!(largest_burst(&link("100kbit", "20ms"), &[Scheme::Negotiated]), Some(2));

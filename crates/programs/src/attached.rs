@@ -1,5 +1,5 @@
-//! Programs that accompany a scheme, attached to cgroups. They use the maps of the scheme that was loaded when they
-//! were attached.
+//! Programs that accompany a scheme, attached to cgroups. Each uses the maps of the scheme as loaded when the program
+//! was attached.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -13,11 +13,11 @@ use crate::libbpf::failed;
 use crate::program::Program;
 use crate::status::Attachment;
 
-/// Parent folder of the attachments' folders, each named after the number of its cgroup.
+/// Parent folder of the attachments' folders; each of these is named after the number of its cgroup.
 pub const FOLDER: &str = "/sys/fs/bpf/narrows/brf-host";
-/// The pinned link in such a folder.
+/// Name of the pinned link in an attachment's folder.
 pub const LINK: &str = "link";
-/// The program that also gives new connections our scheme.
+/// Name of the program variant that also gives new connections our scheme.
 pub const ADOPTS: &str = "brf_host_adopts";
 
 /// The mount point of cgroups of version 2.
@@ -38,12 +38,12 @@ pub fn root() -> Result<PathBuf, HostError> {
     })
 }
 
-/// The folder of the attachment to the cgroup with this number.
+/// The folder of the attachment to cgroup number `id`. The folder need not exist.
 pub fn place(id: u64) -> PathBuf {
     Path::new(FOLDER).join(id.to_string())
 }
 
-/// The numbers of the cgroups with an attachment.
+/// The numbers of the cgroups with an attachment, in ascending order.
 pub fn attachments() -> Vec<u64> {
     let folders = fs::read_dir(FOLDER).into_iter().flatten().flatten();
     let mut found: Vec<u64> = folders
@@ -71,12 +71,12 @@ pub fn is_unused(program: &Program) -> Result<(), HostError> {
     )))
 }
 
-/// The name of a cgroup, or its number if it was removed.
+/// The folder of a cgroup as text, or its number if the cgroup was removed.
 pub fn named(path: Option<&Path>, id: u64) -> String {
     path.map_or_else(|| format!("cgroup {id}, which was removed"), |path| path.display().to_string())
 }
 
-/// The cgroup with this number at or below a folder.
+/// Searches for the cgroup with number `id` at or below a folder.
 fn search(folder: &Path, id: u64) -> Option<PathBuf> {
     if fs::metadata(folder).ok()?.ino() == id {
         return Some(folder.to_owned());
@@ -93,7 +93,7 @@ pub fn read(id: u64) -> Result<Attachment, HostError> {
     let path = place(id).join(LINK);
     let info = Link::open(&path).and_then(|link| link.info());
     let info = info.map_err(|error| failed(&format!("inspect {}", path.display()), &error))?;
-    // The link's cgroup number is zero once the cgroup is gone.
+    // The cgroup number in the link is zero once the cgroup is gone.
     let alive = matches!(&info.info, LinkTypeInfo::Cgroup(own) if own.cgroup_id == id);
     let adopts = ProgInfoIter::default().any(|own| own.id == info.prog_id && own.name == *ADOPTS);
     let cgroup = if alive { search(&root()?, id) } else { None };

@@ -61,7 +61,7 @@ impl Grants {
         let (core, own) = program.parameters(params)?;
         let name = names::unique();
         loading(&format!("`{}`", program.name), || {
-            // A copy, aligned as ELF requires.
+            // ELF requires alignment, so the object is copied.
             let bytes = program.object.to_vec();
             let mut open = ObjectBuilder::default().name(program.name)?.open_memory(&bytes)?;
             pinned::set_parameters(&mut open, &core, &own)?;
@@ -105,7 +105,7 @@ impl Grants {
     /// Reads the counters of the program.
     ///
     /// # Errors
-    /// If the kernel refuses.
+    /// If the kernel refuses to read them.
     pub fn counts(&self) -> Result<GrantCounts, HostError> {
         let [_, _, acks, _, _, grants, withdrawn, ignored, granted_acks] = sums(&self.counters)?;
         Ok(GrantCounts { acks, grants, withdrawn, ignored, granted_acks })

@@ -5,7 +5,7 @@ use narrows_cc::Rate;
 /// `struct grant` in `bpf/nodectl.bpf.c`, without the serial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// Rate of payload; `None`: none is granted.
+    /// Granted rate of payload; `None`: no rate is granted.
     pub rate: Option<Rate>,
     /// Limit of the pacing rate while no rate is granted.
     pub limit: Option<Rate>,
@@ -14,14 +14,14 @@ pub struct Grant {
 /// Counters of the program, over all its sockets.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct GrantCounts {
-    /// Acknowledgements.
+    /// Acknowledgements that the program processed.
     pub acks: u64,
-    /// Grants that it followed.
+    /// Grants that the program followed.
     pub grants: u64,
-    /// Withdrawals that it followed.
+    /// Withdrawals that the program followed.
     pub withdrawn: u64,
-    /// Grants out of bounds.
+    /// Grants that the program ignored because they were out of bounds.
     pub ignored: u64,
-    /// Acknowledgements with a granted rate.
+    /// Acknowledgements processed while a rate was granted.
     pub granted_acks: u64,
 }

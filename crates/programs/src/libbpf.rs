@@ -46,7 +46,7 @@ fn refused(what: &str, error: &libbpf_rs::Error) -> HostError {
     ))
 }
 
-/// The meaning of a common reason, in plain words.
+/// An explanation of a common reason in plain words; `None` for other reasons.
 fn meaning(reason: &str) -> Option<&'static str> {
     const KNOWN: [(&[&str], &str); 6] = [
         (
@@ -90,7 +90,7 @@ fn reason(printed: &str) -> String {
 mod tests {
     use super::*;
 
-    /// The reason is the verifier's last line without its statistics, or libbpf's first.
+    /// The reason is the verifier's last line without its statistics, or libbpf's first line.
     #[test]
     fn refusal_quotes_the_verifiers_last_line() {
         let log = "libbpf: prog 'a': BPF program load failed: Permission denied\nlibbpf: prog 'a': -- BEGIN PROG LOAD \
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(reason(log), "kernel BTF is missing at '/sys/kernel/btf/vmlinux'");
     }
 
-    /// Common reasons also have a meaning in plain words.
+    /// Common reasons are explained in plain words.
     #[test]
     fn common_reasons_have_a_meaning() {
         for (reason, expected) in [

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Bytes of a scheme's name in the kernel, the terminator included.
 pub const NAME: usize = 16;
 
-/// Programs loaded by this process.
+/// Number of names that this process has made.
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A name that no other run uses: names in the kernel are global and shorter than 16 bytes.
@@ -25,7 +25,7 @@ pub fn unique() -> String {
     format!("narrows{}{:0>2}", digits(std::process::id()), digits(count))
 }
 
-/// Replaces the name of a scheme in its `struct tcp_congestion_ops` by another one.
+/// Replaces the name of a scheme in its `struct tcp_congestion_ops` by another name.
 pub fn rename(ops: &mut [u8], from: &str, to: &str) {
     let is_name =
         |bytes: &[u8]| bytes.starts_with(from.as_bytes()) && bytes[from.len()..].iter().all(|byte| *byte == 0);

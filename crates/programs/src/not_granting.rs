@@ -9,7 +9,7 @@ use crate::grants::{Grant, GrantCounts};
 use crate::missing;
 use crate::program::Program;
 
-/// Rates of sockets. There are none without BPF, where every use is refused earlier.
+/// Rates of sockets. Builds without BPF have no such rates and refuse every use earlier.
 #[derive(Debug)]
 pub enum Grants {}
 

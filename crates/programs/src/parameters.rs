@@ -41,13 +41,14 @@ impl Writer {
         self.word((value * f64::from(1 << 20)).round() as u32)
     }
 
-    /// A ratio that a quotient of small numbers must exceed. Rounded up, so that a quotient equal to the ratio does not
-    /// exceed it.
+    /// A ratio that a quotient of small numbers must exceed. The ratio is rounded up, so that a quotient equal to it
+    /// does not exceed it.
     fn bound(&mut self, value: f64) -> &mut Self {
         self.word((value * f64::from(1 << 20)).ceil() as u32)
     }
 
-    /// Segments per cubic second or per round trip. Their ranges end below 2^7.
+    /// A growth in segments per cubic second or per round trip, with 24 fractional bits. The ranges of these parameters
+    /// end below 2^7.
     fn growth(&mut self, value: f64) -> &mut Self {
         self.word((value * f64::from(1 << 24)).round() as u32)
     }
@@ -209,7 +210,7 @@ mod tests {
         assert_eq!((words(&core)[9], words(&own)[2]), (one, one / 2), "no margin; what was set stays");
     }
 
-    /// Windows that the 32-bit clock of the program could miss are refused, and others are not.
+    /// Windows longer than the program's 32-bit clock can measure are refused, and shorter windows are accepted.
     #[test]
     fn windows_end_before_the_clock_wraps() {
         for name in ["min_rtt_window", "rtt_max_window"] {
@@ -228,8 +229,8 @@ mod tests {
         let params = Params::defaults(find("bbr-cws").unwrap().info.params);
         let (_, own) = bytes(Layout::Scaling, &params).unwrap();
         let one = 1 << 20;
-        // Growth of 0.32 and 3/7 in units of 2^-24. Among the ratios, `congested` is 0.8 in units of 2^-20, rounded
-        // down.
+        // The growth parameters 0.32 and 3/7 in units of 2^-24. Among the ratios, `congested` is 0.8 in units of 2^-20,
+        // rounded down.
         let growth = [5_368_709, 7_190_235];
         let ratios = [one / 8, one / 4, 8 * one, 2 * one + one / 4, 838_860, one + one / 4];
         assert_eq!(words(&own), [&[one / 4 * 3], &growth[..], &ratios, &[4, 1, 0]].concat());

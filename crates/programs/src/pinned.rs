@@ -30,21 +30,21 @@ pub const COUNTERS: &str = "counters";
 pub(crate) const SETTINGS: &str = "settings";
 /// A folder that marks programs whose loading command also unloads them.
 const MARK: &str = "mark";
-/// Map of the rates negotiated by processes, in programs that follow such rates.
+/// Map of the rates that processes negotiate, in programs that follow such rates.
 pub(crate) const GRANTS: &str = "grants";
 /// Read-only data: the parameters of the core.
 pub const CORE: &str = ".rodata.core";
 /// Operations of the scheme.
 pub const SCHEME: &str = "scheme";
-/// Maps that a program shares with programs loaded later, if it has these maps.
+/// Maps that a program, if it has them, shares with programs loaded later.
 pub const SHARED: [&str; 2] = ["advised", HOST];
 /// Counters of the programs that read and write options.
 pub const HOST: &str = "host_counters";
-/// `cong_control` has four arguments since this version.
+/// Oldest accepted Linux version: the first in which `cong_control` has four arguments.
 const OLDEST: (u32, u32) = (6, 10);
-/// Size in bytes of the parameters as text.
+/// Size in bytes of the map entry that holds the parameters as text.
 const TEXT: usize = 1024;
-/// The kernel unregisters a scheme shortly after its link is gone.
+/// Longest wait until a scheme is unregistered. The kernel unregisters a scheme shortly after its link is gone.
 const UNREGISTERED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The folder of a program.
@@ -75,7 +75,7 @@ pub(crate) fn load(
     mounted()?;
     clean(changing);
     if !is_loaded(program) {
-        // Programs that are still attached would keep the maps of the earlier, unloaded program.
+        // Programs that are still attached would keep using the maps of the scheme that was loaded before.
         is_unused(program)?;
     }
     if program.is_registered() {
@@ -103,7 +103,7 @@ fn attach(
     text: &[String],
     folder: &Path,
 ) -> libbpf_rs::Result<()> {
-    // A copy, aligned as ELF requires.
+    // ELF requires alignment, so the object is copied.
     let bytes = program.object.to_vec();
     let mut open = ObjectBuilder::default().name(program.name)?.open_memory(&bytes)?;
     set_parameters(&mut open, core, own)?;
@@ -123,7 +123,7 @@ fn attach(
         }
     }
     let mut link: Link = map(&mut object, SCHEME)?.attach_struct_ops()?;
-    // The last step, so that a folder with a link is complete.
+    // Pinning the link is the last step, so that a folder with a link is complete.
     link.pin(folder.join(LINK))
 }
 
@@ -267,7 +267,7 @@ pub fn mounted() -> Result<(), HostError> {
 mod tests {
     use super::*;
 
-    /// Versions compare as numbers, and a text that is no version passes.
+    /// Versions compare as numbers, and a string that is not a version counts as new enough.
     #[test]
     fn releases_compare_as_numbers() {
         for (release, recent) in

@@ -9,7 +9,7 @@ use crate::parameters;
 /// A scheme that the kernel can run as a program.
 #[derive(Debug)]
 pub struct Program {
-    /// Its name in the kernel.
+    /// The scheme's name in the kernel.
     pub name: &'static str,
     /// The twin in the registry, with the same algorithm and parameters.
     pub scheme: &'static str,
@@ -103,7 +103,7 @@ impl Program {
     /// Refuses unknown parameters and values out of range. `values`: pairs of name and value.
     ///
     /// # Errors
-    /// The first refused one.
+    /// The first refused parameter.
     pub fn accepts(&self, values: &[(String, String)]) -> Result<(), HostError> {
         self.params(values).and_then(|params| self.parameters(&params)).map(|_| ())
     }

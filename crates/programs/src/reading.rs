@@ -23,7 +23,7 @@ const STATISTICS: &str = "/proc/sys/kernel/bpf_stats_enabled";
 /// Part of the names of the programs' `cong_control` functions, which the kernel shortens to 15 characters.
 const ACKNOWLEDGED: &str = "_cong_co";
 
-/// Calls and their time, of all functions and of `cong_control`.
+/// Number and total time of calls, for all functions and for `cong_control` alone.
 #[derive(Clone, Copy, Debug, Default)]
 struct Runs {
     calls: u64,
@@ -32,7 +32,7 @@ struct Runs {
     ack_ns: u64,
 }
 
-/// The runs of the programs that use this map.
+/// Sums of the calls of all programs that use this map.
 fn runs(map: u32) -> Runs {
     let mut sum = Runs::default();
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
@@ -83,7 +83,8 @@ impl Counting {
     }
 }
 
-/// Root without CAP_SYS_ADMIN may load programs but not count their calls.
+/// The error when the statistics cannot be switched on. Root without CAP_SYS_ADMIN may load programs but not count
+/// their calls.
 fn refusal(error: io::Error) -> HostError {
     if error.kind() == io::ErrorKind::PermissionDenied {
         return HostError::Unsupported(
@@ -163,7 +164,7 @@ pub(crate) fn read(seconds: f64, is_cancelled: &dyn Fn() -> bool) -> Result<Vec<
 mod tests {
     use super::*;
 
-    /// The process writes the file when its input closes, as at the end of this process, and not before.
+    /// The restoring process writes the file when its input closes, as it does when this process ends, and not before.
     #[test]
     fn restorer_writes_when_its_input_closes() {
         let path = std::env::temp_dir().join(format!("narrows-statistics-{}", std::process::id()));

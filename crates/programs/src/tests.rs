@@ -16,7 +16,8 @@ fn rejected_program_is_refused_in_plain_words() {
     let _alone = alone();
     let mut bytes = PROGRAMS[0].object.to_vec();
     let mut damaged = 0;
-    // Loads through R1, the context, become loads through R0, which has no value yet. Instructions are aligned.
+    // Changes loads through R1, the context, to loads through R0, which has no value yet. Instructions are aligned to 8
+    // bytes.
     for instruction in bytes.chunks_exact_mut(8) {
         if instruction[0] == 0x79 && instruction[1] >> 4 == 1 && instruction[2..] == [0; 6] {
             instruction[1] &= 0xf;

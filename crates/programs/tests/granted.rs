@@ -11,7 +11,7 @@
 //! | pacing rate | 1 B/s | the least rate, in packets per second, has 20 fractional bits |
 //! | cwnd | 1 packet | the gain has 20 fractional bits, and cwnd is rounded down to packets; a flight of more than 2^40 bytes counts as 2^40 bytes |
 //!
-//! Without a grant the kernel's CUBIC decides instead of the registry's; the test counts the calls.
+//! Without a grant the kernel's CUBIC decides instead of the registry's; the test counts the calls of CUBIC.
 
 use narrows_cc::schemes::{Entry, Nodectl};
 use narrows_cc::{
@@ -49,7 +49,7 @@ struct Decided {
     ignored: u64,
     rate: u64,
     cwnd: u64,
-    /// CUBIC should grow.
+    /// Whether CUBIC should grow cwnd.
     grows: bool,
 }
 
@@ -63,7 +63,7 @@ fn telemetry(twin: &Nodectl) -> (bool, u64) {
     (granted, ignored)
 }
 
-/// Outcomes that were compared.
+/// Numbers of compared outcomes, by kind.
 #[derive(Clone, Copy, Debug, Default)]
 struct Compared {
     granted: u64,
@@ -248,7 +248,7 @@ fn drawn(values: &Params, seed: u64) -> Tape {
         let acked = packets(&mut random, 60);
         let event = match if number == 0 { 0 } else { random.below(12) } {
             0..=6 => {
-                // Smoothed RTTs below about 4 s, because the program caps flights at 2^40 bytes.
+                // Smoothed RTTs stay below about 4 s, because the program caps flights at 2^40 bytes.
                 let most = 1 << random.below(23);
                 let srtt = Nanos::from_micros(1 + random.below(most));
                 Event::Ack(record!(Ack {

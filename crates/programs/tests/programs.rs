@@ -9,14 +9,14 @@
 //! | bandwidth, min_rtt | equal | both divide and round down whole numbers |
 //! | pacing gain | 4 · 2⁻²⁰ | a gain has 20 fractional bits; the gain of gamma correction is a difference of two |
 //! | pacing rate | a share of 2⁻¹⁷ and 2 B/s | the product of two such gains, the least of which is 0.34, is rounded down |
-//! | cwnd gain | a share of 2⁻¹⁶ except once in 10 000 events | BBR-CWS's least scale has 18 bits, rounded down; its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`). An RTT equal to a threshold has reached it, which floating point may miss: then the cwnds differ until the next cut |
-//! | state, cwnd | equal except once in 10 000 events, when cwnd differs by 4 packets at most | with a gain that is smaller by 2⁻²⁰, cwnd may reach a whole packet one event earlier or later, with BBR-CWS a round trip; cwnd is rounded to an even number of packets |
+//! | cwnd gain | a share of 2⁻¹⁶ except once in 10 000 events | BBR-CWS's least scale has 18 bits, rounded down; its curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`). An RTT equal to a threshold has reached it, which floating point may miss: in that case the cwnds differ until the next cut |
+//! | state, cwnd | equal except once in 10 000 events, when cwnd differs by 4 packets at most | with a gain that is smaller by 2⁻²⁰, cwnd may reach a whole packet one event earlier or later (with BBR-CWS, one round trip); cwnd is rounded to an even number of packets |
 //! | bounds of BBR v3, its cwnd in bytes | 2 bytes | shares (`beta`, `headroom`, `loss_thresh`) have 40 fractional bits, rounded up; in floating point, a product that is a whole number may come out one too low |
 //!
 //! BBR v3's program learns about losses and the kernel's state at the next acknowledgement, and does not learn which
 //! packets were lost. The twin gets the same events, by the same rule (`deferred.rs`).
 //!
-//! The same holds for events that no network produces (`drawn.rs`).
+//! The bounds also hold for events that no network produces (`drawn.rs`).
 //!
 //! `NARROWS_PROGRAM_EVENTS=10000000` sets the number of events from simulations; `NARROWS_PROGRAM_FUZZ=1000` sets the
 //! number of random tapes.
@@ -153,7 +153,7 @@ fn bbr_gc_program_decides_as_its_twin() {
 fn bbr_cws_program_decides_as_its_twin() {
     let Some(all) = simulated::<BbrCws>(&CWS, "bbr_cws") else { return };
     let (least, most) = all.cwnd_gains.expect("ProbeBW");
-    // BBR's cwnd gain is 2. Cuts of the bound lowered it in some networks, and crowded flows raised it in others.
+    // BBR's cwnd gain is 2. Cuts of the bound lowered the gain in some networks, and crowded flows raised it in others.
     assert!(least < 1.0 && most > 4.0, "{least} {most}");
 }
 
@@ -205,7 +205,8 @@ fn comparison_notices_another_parameter() {
     for (name, value) in [("cut", 0.749), ("speed", 0.33), ("friendly", 1.01)] {
         notices::<BbrCws>(&CWS, "bbr_cws", first(&CWS, NETWORKS[2]), (name, value));
     }
-    // On random events, because in simulated networks the rate of a round is seldom below the share that beta leaves.
+    // This comparison uses random events, because in simulated networks the rate of a round is seldom below the share
+    // that `beta` leaves.
     for (name, value) in [("beta", 0.701), ("headroom", 0.149), ("loss_thresh", 1.9), ("up_cwnd_gain", 2.26)] {
         notices::<Bbr3>(&V3, "bbr3", drawn::tape(params(V3.info, &[]), 1, 5_000), (name, value));
     }

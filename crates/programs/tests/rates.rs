@@ -7,7 +7,7 @@
 //! | what | bound | why |
 //! |---|---|---|
 //! | state | equal | both decide by whole microseconds |
-//! | pacing rate | a share of 2⁻¹⁶ and 2 B/s, where CUBIC's cwnd agrees | rates are whole bytes per second, divided in another order. On recovery, the program changes the rate at the acknowledgement in progress, not before |
+//! | pacing rate | a share of 2⁻¹⁶ and 2 B/s, where CUBIC's cwnd agrees | rates are whole bytes per second, divided in another order. When recovery begins, the program changes the rate only at the acknowledgement in progress |
 //! | cwnd with a rate | 1 packet | `window_gain` has 20 fractional bits |
 //! | cwnd of CUBIC | 2 packets, once in 1000 events | the curve errs by less than 10⁻⁵ (`bpf/native/cubic.c`); the target is truncated to whole packets, and growth per acknowledgement depends on its distance from cwnd |
 //!

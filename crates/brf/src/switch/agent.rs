@@ -29,8 +29,8 @@ use super::{Settings, Watch};
 /// Longest time between two readings of the counters, with flows and without.
 const READ: Nanos = Nanos::from_millis(10);
 const READ_IDLE: Nanos = Nanos::from_millis(50);
-/// Silence after which a flow loses its share. It is long because senders and their stacks run late on busy hosts, and
-/// packets that wait in the queue of a class without flows are served last.
+/// Silence after which a flow loses its share. The limit is long because senders and their stacks run late on busy
+/// hosts, and packets that wait in the queue of a class without flows are served last.
 const SILENCE: Nanos = Nanos::from_millis(100);
 /// Time between reports for `status`, and between lines of the log about shares.
 const REPORT: Nanos = Nanos::from_millis(250);
@@ -179,7 +179,8 @@ pub(super) fn attach(
     Ok(())
 }
 
-/// Creates the hook of a port unless it exists, and records it before, because the switch may be killed in between.
+/// Creates the hook of a port unless the hook exists. Records the hook before creating it, because the switch may be
+/// killed in between.
 fn hook(state: &mut State, netlink: &mut Netlink, i: usize) -> io::Result<()> {
     let index = state.record.ports[i].index;
     if tc::has_hook(netlink, index)? {
@@ -222,7 +223,7 @@ impl Agent<'_> {
             // The ring buffer waits for whole milliseconds, and with zero the loop would spin.
             let wait = Duration::from_nanos(wait.as_nanos()).max(Duration::from_millis(1));
             ring.poll(wait).or_else(|error| {
-                // The other events wait for the next turn.
+                // The remaining events wait for the next turn.
                 if [libbpf_rs::ErrorKind::Interrupted, libbpf_rs::ErrorKind::WouldBlock].contains(&error.kind()) {
                     Ok(())
                 } else {
@@ -257,11 +258,11 @@ impl Agent<'_> {
         done
     }
 
-    /// One turn: flow events, counters, scheduled allocations and their consequences.
+    /// Executes one turn: flow events, counters, scheduled allocations and their consequences.
     fn step(&mut self, keys: &BTreeSet<Key>) -> io::Result<()> {
         let at = now();
         for key in keys {
-            // The next allocation notices a flow that is gone from the table.
+            // If the flow is gone from the table, the next allocation notices it.
             if let Some(state) = self.programs.flow(key) {
                 self.with_router(at, |brf, port, flows, programs| flows.update(brf, port, programs, *key, state));
             }
@@ -302,7 +303,7 @@ impl Agent<'_> {
             if counters.udp > before.udp {
                 brf.add_udp(port);
             }
-            // A single packet may be a late retransmission: the router responds to the second one.
+            // A single untracked packet may be a late retransmission, so the router responds only to a second packet.
             for _ in 0..(counters.untracked - before.untracked).min(2) {
                 brf.add_untracked(port);
             }
@@ -310,7 +311,7 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// Writes decisions, rates of classes and the heartbeat; logs and reports.
+    /// Writes decisions, class rates and the heartbeat, logs flow events, and writes the periodic report.
     fn settle(&mut self, at: Nanos) -> io::Result<()> {
         self.with_router(at, |brf, port, flows, programs| flows.publish(brf, port, programs))?;
         self.tree.apply(&mut self.netlink)?;
@@ -351,7 +352,7 @@ impl Agent<'_> {
         }
     }
 
-    /// Runs the built-in controller and reads messages of the external one.
+    /// Runs the built-in controller and reads messages of the external controller.
     fn converse(&mut self, at: Nanos) {
         let counters = self.statistics();
         let mut found = Vec::new();

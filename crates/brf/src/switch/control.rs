@@ -6,8 +6,8 @@
 //! | `{"congestion": "load"}` | the link is utilised beyond the threshold | none |
 //! | `{"ask": "statistics"}` | the counters of the port | [`Statistics`] |
 //!
-//! Over UDP an answer has at most three times the bytes of its question, so controllers pad questions with spaces. Any
-//! sender that reaches the socket may report congestion.
+//! Over UDP an answer has at most three times the bytes of its question, so controllers pad their questions with spaces
+//! to get longer answers. Any sender that reaches the socket may report congestion.
 
 use std::fs;
 use std::io;
@@ -67,7 +67,8 @@ pub(super) struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Listens at `host:port` or `unix:PATH`. At a path, replaces the socket of a killed switch and nothing else.
+    /// Listens at `host:port` or `unix:PATH`. At a path, `bind` replaces the socket of a killed switch and no other
+    /// file.
     pub(super) fn bind(address: &str) -> io::Result<Self> {
         let socket = if let Some(path) = address.strip_prefix("unix:") {
             if let Ok(found) = fs::symlink_metadata(path) {
@@ -181,7 +182,7 @@ mod tests {
         (control, peer)
     }
 
-    /// Reports and questions are read; anything else is counted and ignored.
+    /// Reports of congestion and questions are read; any other message is counted and ignored.
     #[test]
     fn messages_are_read_and_garbage_is_counted() {
         let (mut control, peer) = connected();
@@ -242,7 +243,7 @@ mod tests {
         assert_eq!(control.read(|| statistics).len(), MOST);
     }
 
-    /// A padded question is long enough for the longest answer.
+    /// A question padded to 128 bytes is long enough for the longest answer.
     #[test]
     fn padded_question_pays_for_the_longest_answer() {
         let most = u64::MAX;
@@ -270,7 +271,7 @@ mod tests {
         assert!(!path.exists());
     }
 
-    /// Only the socket of a killed switch is replaced: files, links and the socket of a switch that runs stay.
+    /// `bind` replaces only the socket of a killed switch: files, links and the socket of a running switch stay.
     #[test]
     fn bind_replaces_nothing_but_dead_sockets() {
         let folder = std::env::temp_dir().join(format!("narrows-control-{}", std::process::id()));

@@ -35,7 +35,7 @@ pub(super) enum News {
 #[derive(Debug)]
 pub(super) struct Flows {
     pub(super) known: BTreeMap<Key, Known>,
-    /// Numbers that are not in use.
+    /// Flow numbers that are not in use.
     free: Vec<u32>,
     /// Number of flows refused for lack of space, here or in the router.
     pub(super) refused: u64,
@@ -117,7 +117,8 @@ impl Flows {
             programs.remove(&key);
             return false;
         }
-        // A flow whose handshake is over needs no offer: its share follows when `update` reports the answer.
+        // A flow whose handshake is over needs no offer: the router gives it a share when `update` reports the sender's
+        // answer.
         let offered = (obeys && !state.has(ANSWERED)).then(|| brf.offer(port, id));
         let told = FlowState { opened: state.opened, ..FlowState::default() };
         let opened = Nanos::from_nanos(state.opened);
@@ -139,7 +140,7 @@ impl Flows {
         }
     }
 
-    /// Removes flows that the router no longer tracks, and writes changed decisions for the others.
+    /// Removes flows that the router no longer tracks, and writes changed decisions for the remaining flows.
     pub(super) fn publish(&mut self, brf: &mut Brf, port: &mut Port<'_>, programs: &Programs) -> std::io::Result<()> {
         let gone: Vec<Key> =
             self.known.iter().filter(|(_, known)| !brf.is_tracked(known.id)).map(|(key, _)| *key).collect();

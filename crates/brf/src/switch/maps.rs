@@ -17,7 +17,7 @@ use super::tc::word;
 /// Names of the programs: on the egress of the bottleneck, and on the ingress of ports where ACKs return.
 pub(super) const DATA: &str = "brf_data";
 pub(super) const ACK: &str = "brf_ack";
-/// Flows read by one call.
+/// Number of flows that one call reads.
 const BATCH: u32 = 256;
 
 pub(super) const OBEYS: u32 = 1;
@@ -168,7 +168,7 @@ impl Programs {
     /// Loads the programs with tables for `flows` flows.
     pub(super) fn load(flows: u32) -> Result<Self, HostError> {
         let object = libbpf::loading("the programs of the switch", || {
-            // A copy, aligned as ELF requires.
+            // ELF requires alignment, so the object is copied.
             let bytes = BRF_SWITCH.to_vec();
             let mut open = ObjectBuilder::default().name("brf_switch")?.open_memory(&bytes)?;
             for mut map in open.maps_mut() {
@@ -214,9 +214,9 @@ impl Programs {
         Some(FlowState::read(&value))
     }
 
-    /// Removes a flow from the table.
+    /// Removes a flow and its decision from the tables.
     pub(super) fn remove(&self, key: &Key) {
-        // Either entry may be gone already.
+        // The flow, its decision or both may already be gone.
         let _ = self.map("flows").delete(&key.0);
         let _ = self.map("decisions").delete(&key.0);
     }

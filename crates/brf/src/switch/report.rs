@@ -14,8 +14,8 @@ pub(super) struct Lateness {
     pub(super) most: f64,
 }
 
-/// Time-weighted mean and maximum of the backlog in bytes. A window ends after [`WINDOW`]; the previous one is shown
-/// until then.
+/// Time-weighted mean and maximum of the backlog in bytes. A window ends after [`WINDOW`]; until then,
+/// `read` returns the values of the previous window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct QueueMean {
     at: Nanos,
@@ -74,8 +74,8 @@ pub(super) struct Report {
     pub(super) late_most_ms: f64,
     pub(super) queue_mean_ms: f64,
     pub(super) queue_most_ms: f64,
-    /// Flows for which the router's table had no space; `counters.refused` counts those for which the kernel's had
-    /// none.
+    /// Flows for which the router's table had no space; `counters.refused` counts flows for which the kernel's table
+    /// had no space.
     pub(super) flows_refused: u64,
     pub(super) control_refused: u64,
     pub(super) counters: Counters,

@@ -17,12 +17,13 @@ const PATIENCE_LEAST: Nanos = Nanos::from_millis(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Acknowledgements arrive through it.
+    /// Acknowledgements arrive through the port.
     Acks,
-    /// Data leaves through it into the bottleneck, and acknowledgements arrive.
+    /// Data leaves through the port into the bottleneck, and acknowledgements arrive through it.
     Bottleneck,
-    /// Acknowledgements leave through it to the senders, and get their rates only at such ports. A user-space switch,
-    /// such as Open vSwitch's user-space datapath, receives packets before a program on the ingress could change them.
+    /// Acknowledgements leave through the port to the senders. With such ports, acknowledgements get their rates only
+    /// there. A user-space switch, such as Open vSwitch's user-space datapath, receives packets before a program on the
+    /// ingress could change them.
     Senders,
 }
 
@@ -31,14 +32,14 @@ pub enum Role {
 pub struct PortSettings {
     /// The interface.
     pub name: String,
-    /// Its traffic.
+    /// The port's traffic.
     pub role: Role,
 }
 
 /// Settings of a switch.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Its ports, of which one is the bottleneck.
+    /// The switch's ports, of which one is the bottleneck.
     pub ports: Vec<PortSettings>,
     /// Capacity of the bottleneck, counted in IP packets.
     pub rate: Rate,
@@ -50,7 +51,7 @@ pub struct Settings {
     pub period_min: Nanos,
     /// Age of the last decision beyond which programs write no rates.
     pub patience: Nanos,
-    /// The switch's own controller; `None`: an external one.
+    /// The built-in controller; `None`: an external controller.
     pub controller: Option<Config>,
     /// Address for an external controller: `host:port` or `unix:PATH`.
     pub control: Option<String>,
@@ -158,7 +159,7 @@ impl Settings {
     /// The ports of this machine.
     ///
     /// # Errors
-    /// If one does not exist, or cannot be used.
+    /// If a port does not exist, or cannot be used.
     pub(super) fn resolve(&self) -> Result<Vec<AttachedPort>, HostError> {
         self.bottleneck()?;
         let mut netlink = Netlink::route().map_err(|error| HostError::step("open a netlink socket", error))?;

@@ -1,4 +1,4 @@
-//! Records of running switches on disk: the next command finds and removes the remains of a killed one.
+//! Records of running switches on disk: the next command finds and removes the remains of a killed switch.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -137,7 +137,7 @@ fn lock(file: &File) -> io::Result<()> {
 fn undo(record: &Record) {
     let Ok(mut netlink) = Netlink::route() else { return };
     for port in &record.ports {
-        // By now, another interface may have the number.
+        // Another interface may have taken the port's number since.
         if tc::interface(&port.name).is_ok_and(|(index, _)| index == port.index) {
             tc::detach(&mut netlink, port.index, port.hook);
             if port.bottleneck {
@@ -166,8 +166,8 @@ fn records() -> Vec<(PathBuf, Record)> {
         .collect()
 }
 
-/// Whether no running switch has locked a record. The lock here is shared, because several commands may check at the
-/// same time.
+/// Whether no running switch has locked a record. The lock that tests this is shared, because several commands may
+/// check at the same time.
 fn is_abandoned(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_ok())
 }

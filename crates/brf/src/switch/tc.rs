@@ -246,7 +246,7 @@ impl Tree {
             self.change(netlink, class, CREATE)?;
             if self.leaves[class] {
                 let room = if self.classes[class].policed { POLICED } else { self.room };
-                // A leaf's major number follows from its class.
+                // The major number of a leaf queue follows from the number of its class.
                 let handle = (0x4300 + class as u32) << 16;
                 let leaf = Request::new(NEW_QDISC, CREATE, &message(self.index, handle, Self::id(class), 0));
                 netlink.change(leaf.attribute(TCA_KIND, b"pfifo\0").attribute(TCA_OPTIONS, &room.to_ne_bytes()))?;
@@ -268,7 +268,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Rate and ceiling on the link, with Ethernet headers.
+    /// Rate and ceiling of a class on the link, with Ethernet headers.
     fn rates(&self, class: usize) -> (u64, u64) {
         let (rate, ceil) = self.wanted[class];
         if self.classes[class].policed {
@@ -279,8 +279,8 @@ impl Tree {
             return (rate, rate);
         }
         let all = framed(self.link);
-        // A class without flows keeps 1 % of the link for packets without a flow: other protocols, and the first
-        // packets of new flows.
+        // A class without flows keeps 1 % of the link for packets that belong to no flow: other protocols, and the
+        // first packets of new flows.
         (framed(rate).clamp(all / 100, all), framed(ceil).clamp(all / 100, all))
     }
 

@@ -139,7 +139,8 @@ impl Calls {
         self.finish(line, call, result)
     }
 
-    /// Starts a thread for a call that the script expects to block; `None` for other calls, which run in this thread.
+    /// Starts a thread for a call that the script expects to block; returns `None` for other calls, which run in this
+    /// thread.
     fn start(&self, line: usize, call: &Call, blocks: bool) -> Result<Option<Running>, Problem> {
         let Some(operation) = operation(call).filter(|_| blocks) else { return Ok(None) };
         let socket = self.socket(line, call)?.clone();

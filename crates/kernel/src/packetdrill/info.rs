@@ -100,7 +100,7 @@ impl Info {
         Self { diagnostics, bytes: Vec::new(), queued: 0 }
     }
 
-    /// Reads the report of a connection. Returns whether there is one.
+    /// Reads the report of a connection. Returns whether the connection has a report.
     pub(super) fn read(&mut self, line: usize, connection: &Mapping) -> Result<bool, Problem> {
         let local = SocketAddrV4::new(LOCAL, connection.local);
         let remote = SocketAddrV4::new(REMOTE, connection.remote);

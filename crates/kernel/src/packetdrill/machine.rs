@@ -33,7 +33,7 @@ const FIFOS: &[&str] = &["pfifo", "bfifo"];
 /// Queue disciplines accepted without options.
 const QUEUES: &[&str] = &["pfifo", "bfifo", "pfifo_fast", "fq", "fq_codel", "noqueue"];
 
-/// The default of Linux; a machine may be configured otherwise.
+/// The default scheme of Linux; this machine may be configured with another default.
 const DEFAULT_SCHEME: &str = "cubic";
 
 /// A change made by a command.
@@ -43,7 +43,7 @@ enum Change {
     Setting { name: String, value: String },
     /// The queue of the device, and its limit.
     Queue { kind: String, limit: Option<u32> },
-    /// Removal of the device's queue, which leaves the default one.
+    /// Removal of the device's queue, which leaves the default queue.
     NoQueue,
     /// Metrics of the route.
     Route(Vec<(u16, u32)>),
@@ -91,7 +91,7 @@ impl Machine {
                 let mut text = kind.clone().into_bytes();
                 text.push(0);
                 let request = Request::new(NEW_QDISC, REPLACE, &root_queue(self.device)).attribute(TCA_KIND, &text);
-                // Like tc, sends options only if there is a limit.
+                // Like tc, sends the options of the queue only if the command sets a limit.
                 self.netlink.change(match limit {
                     Some(limit) => request.attribute(TCA_OPTIONS, &limit.to_ne_bytes()),
                     None => request,
@@ -99,7 +99,7 @@ impl Machine {
             }
             Change::NoQueue => {
                 match self.netlink.change(Request::new(DELETE_QDISC, 0, &root_queue(self.device))) {
-                    // The device had only its default queue.
+                    // There was no queue to remove: the device had only its default queue.
                     Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::InvalidInput].contains(&error.kind()) => {
                         Ok(())
                     }
@@ -141,7 +141,7 @@ fn changes(line: usize, words: &[String]) -> Result<Vec<Change>, Problem> {
                     Ok(change) => Ok(change.into_iter().collect()),
                     Err(why) => refused(&why),
                 },
-                // The setting has this value already.
+                // Ignored: the machine's setting already has this value.
                 None if file.starts_with("/sys/module/tcp_") && is_already(file, value) => Ok(Vec::new()),
                 None => refused("a setting of the whole machine, which no script may change"),
             },

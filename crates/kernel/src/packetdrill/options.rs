@@ -104,7 +104,7 @@ fn discovery(name: &str) -> Option<sockopt::Ipv4PathMtuDiscovery> {
     })
 }
 
-/// Bit mask of the flags of `SO_TIMESTAMPING`; `None` if one is unknown.
+/// Bit mask of the flags of `SO_TIMESTAMPING`; `None` if a flag is unknown.
 fn bits(flags: &[String]) -> Option<u32> {
     let bit = |flag: &String| {
         let name = flag.strip_prefix("SOF_TIMESTAMPING_")?;

@@ -25,7 +25,7 @@ pub(super) fn limit(socket: &OwnedFd, time: Option<Duration>) {
     }
 }
 
-/// Compares a number that a call stores in an argument with the expected one.
+/// Compares a number that a call stores in an argument with the expected number.
 pub(super) fn expect(line: usize, what: &str, seen: i64, expected: Option<&Value>) -> Result<(), Problem> {
     let value = expected.and_then(|value| value.items().first().or(Some(value))).and_then(Value::int);
     match value {

@@ -11,7 +11,7 @@ use super::{Settings, run};
 /// A script on the kernel; `None` without root.
 fn on_kernel(text: &str) -> Option<Report> {
     let _alone = alone();
-    // Generous, because other tests run at the same time.
+    // The tolerance is generous, because other tests run at the same time.
     let settings = Settings { lateness: std::time::Duration::from_millis(40) };
     match run(text, &|_| None, &settings, &|| false) {
         Ok(report) => Some(report),
@@ -59,7 +59,7 @@ fn long_own_scripts_pass_on_the_kernel() {
         skips += usize::from(report.verdict == Verdict::Skip);
         assert_ne!(report.verdict, Verdict::Fail, "{name}:{:?}: {}", report.line, report.reason);
     }
-    // A kernel without fq runs all but one.
+    // A kernel without fq runs all scripts but one.
     assert!(skips <= 1, "{skips} scripts skipped");
 }
 
@@ -97,7 +97,7 @@ fn cancelled_scripts_end_at_once() {
     }
 }
 
-/// The kernel opens a connection, and calls block until a packet arrives.
+/// The kernel opens a connection to the script's peer, and blocking calls return when a packet arrives.
 #[test]
 fn kernel_connects_and_blocks() {
     let text = "0 socket(..., SOCK_STREAM, IPPROTO_TCP) = 3

@@ -12,7 +12,7 @@ pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
 pub(super) const REMOTE: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 /// Port that the kernel listens on, and port of the peer that it connects to.
 pub(super) const PORT: u16 = 8080;
-/// Sequence number of the peer's SYN, so large that numbers wrap within a long script.
+/// Sequence number of the peer's SYN. It is so large that sequence numbers wrap within a long script.
 const REMOTE_ORIGIN: u32 = 0xfff0_0000;
 
 const IP_HEADER: usize = 20;
@@ -232,7 +232,7 @@ mod tests {
             }),
             ..segment()
         };
-        // A packet of the peer stands in for a packet of the kernel.
+        // A packet built for the peer serves as a packet of the kernel.
         let bytes = Mapping { origin: 5, ..Mapping::default() }.packet(&syn);
         let mut mapping = Mapping::default();
         let seen = mapping.segment(&real::Segment::read(&bytes).expect("a segment"));

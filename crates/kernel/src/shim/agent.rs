@@ -35,7 +35,7 @@ const PRIORITY: u8 = 45;
 #[derive(Debug)]
 pub(crate) struct Shim {
     name: String,
-    /// Numbers of its flows, and their sockets.
+    /// Numbers and sockets of the flows over the shim.
     handles: Vec<(usize, Handle)>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<result::Shim, HostError>>>,
@@ -234,7 +234,7 @@ fn push(socket: &Handle) {
     if let Ok(socket) = socket.lock()
         && let Some(socket) = socket.as_ref()
     {
-        // Errors do not matter: a socket that has ended has nothing to send.
+        // Errors are ignored: a socket that has ended has nothing to send.
         let _ = sockopt::set_tcp_cork(socket, false);
     }
 }

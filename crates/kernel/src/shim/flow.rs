@@ -2,7 +2,8 @@
 //!
 //! The kernel stores the state of the connection at each packet's departure, and reports the state of the newest packet
 //! delivered. The numbers of packets lost and in flight at that departure follow from earlier records. The kernel does
-//! not identify lost packets: they get the state of the newest packet delivered, which was sent soon after them.
+//! not identify lost packets. This code gives them the state of the newest packet delivered, which was sent soon after
+//! them.
 
 use std::collections::VecDeque;
 
@@ -28,7 +29,7 @@ const REORDERING: u32 = 3;
 pub struct FlowSettings {
     /// The scheme.
     pub scheme: &'static Entry,
-    /// Its parameters.
+    /// The scheme's parameters.
     pub params: Params,
     /// Seed of the run. With `number`, it selects the scheme's random stream.
     pub seed: u64,
@@ -42,7 +43,7 @@ pub struct FlowSettings {
     pub sack: bool,
     /// The receiver reports every ECN mark.
     pub precise_marks: bool,
-    /// Rule for cwnd after an idle time.
+    /// Rule that sets cwnd after an idle time.
     pub idle: IdleRule,
     /// `CLOCK_MONOTONIC` at time zero of the scheme.
     pub origin_ns: u64,
@@ -120,7 +121,7 @@ impl Flow {
         }
     }
 
-    /// Its settings.
+    /// The flow's settings.
     pub fn settings(&self) -> &FlowSettings {
         &self.settings
     }
@@ -150,8 +151,8 @@ impl Flow {
         }
     }
 
-    /// Whether the decision allows more packets than the kernel allowed after the last event. Retransmissions wait for
-    /// acknowledgements anyway, and precede new data.
+    /// Whether the decision allows more packets than the kernel allowed after the last event. False while lost packets
+    /// wait for retransmission: retransmissions wait for acknowledgements in any case, and precede new data.
     pub fn allows_more(&self) -> bool {
         let (record, decision) = (&self.last, self.decision());
         let in_flight = record.in_flight();
@@ -225,7 +226,7 @@ impl Flow {
         self.episode.on_sent(units(record.prr_out.saturating_sub(self.last.prr_out)));
     }
 
-    /// The state at the departure of the newest packet that the record delivers.
+    /// The connection's state when the newest packet that the record delivers was sent.
     fn sent_state(&mut self, record: &Record) -> SentState {
         let us = |micros: u64| Nanos::from_nanos((micros * 1_000).saturating_sub(self.settings.origin_ns));
         let since = u64::from(record.delivered.wrapping_sub(record.prior_delivered));
@@ -264,7 +265,8 @@ impl Flow {
         let advanced = u64::from(record.snd_una.wrapping_sub(self.last.snd_una));
         self.acknowledged += advanced;
         self.reduce(record, newly, advanced > 0 && lost == 0);
-        // The kernel determines by the same rule whether cwnd limits the sender; its result replaces the driver's.
+        // The kernel determines by the driver's rule whether cwnd limits the sender; the kernel's result replaces the
+        // driver's result.
         let position = SendPosition { acknowledged: u64::MAX, next: 0 };
         let outstanding = self.bytes(record.max_packets_out);
         self.driver.note_usage(record.has(flag::CWND_LIMITED), outstanding, position);
@@ -274,7 +276,7 @@ impl Flow {
             &ack,
             &record!(AckEnd {
                 now,
-                // Linux `tcp_may_raise_cwnd`.
+                // Linux `tcp_may_raise_cwnd`: after reordering, all delivered data counts for growth.
                 acked_cumulative: (record.reordering <= REORDERING).then_some(Bytes::new(advanced)),
                 lost: self.bytes(lost),
                 rtt: measured(record.rtt_us),
@@ -328,7 +330,7 @@ impl Flow {
                     let again = phase == Phase::Recovery && state == RECOVERY;
                     // RFC 8257 section 3.5: a loss after the smaller reduction for a mark causes a full reduction.
                     if phase == Phase::Open || (again && self.settings.precise_marks) {
-                        // The tail-loss probe repaired the loss: the kernel has left the reduction again.
+                        // The tail-loss probe repaired the loss if the kernel has already left the reduction.
                         let repaired = state == CWR && states.peek().is_some();
                         let marked = state == CWR && !repaired;
                         let cause = if marked { CongestionCause::Ecn } else { CongestionCause::Loss };
@@ -344,7 +346,7 @@ impl Flow {
         }
     }
 
-    /// On Linux, schemes reduce from cwnd.
+    /// The flight from which the scheme reduces: cwnd, as on Linux.
     fn flight(&self, record: &Record) -> Flight {
         Flight::of_cwnd(&self.driver, self.settings.mss, self.bytes(record.in_flight()))
     }
@@ -354,7 +356,8 @@ impl Flow {
         let reduces = self.episode.enter(&mut self.driver, self.now, cause, flight, acked);
         let at_once = cause == CongestionCause::Ecn && self.settings.precise_marks;
         if reduces && self.settings.sack && !at_once {
-            // In packets, as the kernel counts them: fractions of a packet round up as in `tcp_cwnd_reduction`.
+            // The reduction is computed in packets, as in the kernel: fractions of a packet round up as in
+            // `tcp_cwnd_reduction`.
             let mss = self.settings.mss;
             let target = units(packets(self.driver.control().cwnd, mss).max(1));
             let prr = Prr::begin(target, units(packets(flight.size, mss)), PrrBound::Rfc9937);

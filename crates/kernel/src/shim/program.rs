@@ -39,7 +39,7 @@ impl Program {
     }
 
     fn attach(flows: u32, name: &str) -> libbpf_rs::Result<Self> {
-        // A copy, aligned as ELF requires.
+        // ELF requires alignment, so the object is copied.
         let bytes = SHIM.to_vec();
         let mut open = ObjectBuilder::default().name("narrows")?.open_memory(&bytes)?;
         for mut map in open.maps_mut() {

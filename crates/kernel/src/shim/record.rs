@@ -51,7 +51,8 @@ record! {
     pub struct Record {
         /// Number of the record in its flow, from 1.
         sequence: u64,
-        /// The last record that the decision in force after the event accounts for; 0 before the first decision.
+        /// Number of the last record that the decision in force after the event accounts for; 0 before the first
+        /// decision.
         applied: u64,
         /// `CLOCK_MONOTONIC` when the record was made.
         time_ns: u64,
@@ -72,20 +73,20 @@ record! {
         port: u32,
         /// A [`Kind`].
         kind: u32,
-        /// States entered since the previous record. Each takes four bits and is stored plus one; the last one is in
+        /// States entered since the previous record. Each takes four bits and is stored plus one; the last state is in
         /// the lowest bits.
         transitions: u32,
         /// [`flag`]s.
         flags: u32,
         /// `flag` of `cong_control`.
         ack_flags: u32,
-        /// Newly delivered.
+        /// Packets newly delivered.
         acked_sacked: u32,
-        /// Newly lost.
+        /// Packets newly lost.
         losses: u32,
-        /// Delivered when the newest packet delivered was sent.
+        /// The connection's delivered count when the newest packet delivered was sent.
         prior_delivered: u32,
-        /// Delivered over the interval.
+        /// Packets delivered over the sample's interval.
         sample_delivered: u32,
         /// The longer of the two phases below; all ones if there is no sample.
         interval_us: u32,
@@ -95,19 +96,19 @@ record! {
         rcv_interval_us: u32,
         /// RTT of the newest packet delivered; all ones if there is none.
         rtt_us: u32,
-        /// In flight before the event.
+        /// Packets in flight before the event.
         prior_in_flight: u32,
-        /// Delivered so far.
+        /// Packets delivered so far.
         delivered: u32,
-        /// Delivered with marks so far.
+        /// Packets delivered with ECN marks so far.
         delivered_ce: u32,
-        /// Lost so far.
+        /// Packets lost so far.
         lost: u32,
-        /// Sent and not acknowledged.
+        /// Packets sent and not acknowledged.
         packets_out: u32,
-        /// Acknowledged selectively.
+        /// Packets acknowledged selectively.
         sacked_out: u32,
-        /// Lost and not acknowledged.
+        /// Packets lost and not acknowledged.
         lost_out: u32,
         /// Retransmissions in flight.
         retrans_out: u32,
@@ -123,17 +124,17 @@ record! {
         min_rtt_us: u32,
         /// Bytes of a full segment.
         mss: u32,
-        /// Acknowledged cumulatively up to this number.
+        /// Sequence number up to which data is acknowledged cumulatively.
         snd_una: u32,
-        /// Next number to send.
+        /// Next sequence number to send.
         snd_nxt: u32,
-        /// Sent in the reduction.
+        /// Packets sent in the reduction.
         prr_out: u32,
         /// The most packets outstanding in the last observed window.
         max_packets_out: u32,
         /// Delivery count up to which samples are application-limited; 0 if they are not.
         app_limited: u32,
-        /// Timeouts in a row before this one.
+        /// Consecutive timeouts before this event.
         retransmits: u32,
         /// Reordering degree of the path in packets, at least 3.
         reordering: u32,
@@ -202,7 +203,7 @@ impl Record {
 /// An answer to the shim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// The last record that it accounts for.
+    /// Number of the last record that the decision accounts for.
     pub answers: u64,
     /// Payload bytes per second; `None` without pacing.
     pub pacing_rate: Option<u64>,
@@ -219,17 +220,17 @@ pub struct Decision {
 /// Packets that a reduction allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Allowance {
-    /// Packets that may be sent beyond `out`.
+    /// Packets that may be sent in the reduction beyond `out`.
     pub packets: u32,
     /// Packets sent in the reduction when the decision was made.
     pub out: u32,
 }
 
 impl Decision {
-    /// Bytes in the map.
+    /// Number of bytes of a decision in the map.
     pub const SIZE: usize = 40;
 
-    /// Its bytes in the map.
+    /// The decision's bytes in the map.
     pub fn bytes(&self) -> [u8; Self::SIZE] {
         let mut bytes = [0; Self::SIZE];
         let flags = u32::from(self.reduction.is_some()) | u32::from(self.pacing_rate.is_some()) << 1;

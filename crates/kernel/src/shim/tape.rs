@@ -34,13 +34,13 @@ const IDLE: [(&str, IdleRule); 3] =
 /// The reason why a tape cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TapeError {
-    /// It is not a tape of this version.
+    /// The data is not a tape of this version.
     #[error("not a `{HEAD}` of this build: {0}")]
     Format(String),
-    /// It ends within an entry, or an entry has impossible values.
+    /// The tape ends within this entry, or this entry has impossible values.
     #[error("entry {0} is damaged")]
     Entry(usize),
-    /// The scheme's decision differs from the recorded one.
+    /// The scheme's decision differs from the recorded decision.
     #[error("entry {entry}: the tape has {recorded:?}, the scheme decides {replayed:?}")]
     Differs {
         /// Index of the entry.
@@ -176,7 +176,7 @@ impl Tape {
     /// Runs the schemes on the tape and compares their decisions with the recorded ones.
     ///
     /// # Errors
-    /// The first decision that differs from the recorded one.
+    /// The first decision that differs from the recorded decision.
     pub fn replay(&self) -> Result<(), TapeError> {
         let mut flows: Vec<Flow> = self.flows.iter().map(|(_, own)| Flow::new(own.clone())).collect();
         for (number, entry) in self.entries.iter().enumerate() {

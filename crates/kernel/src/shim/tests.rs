@@ -45,7 +45,7 @@ fn established(sent: u32) -> Record {
     }
 }
 
-/// The record of the next acknowledgement after `before`: it delivers `acked` packets, and as many are sent.
+/// The record of the next acknowledgement after `before`: it delivers `acked` packets, and the sender sends as many.
 fn ack(before: &Record, acked: u32) -> Record {
     let sent_at = before.mstamp_us;
     let delivered = before.delivered + acked;
@@ -81,7 +81,7 @@ fn record_survives_its_codecs() {
     assert_eq!(record.values(), values);
     let mut bytes = Vec::new();
     for (place, value) in values.iter().enumerate() {
-        // Nine fields of 64 bits, then fields of 32 bits: `struct record` in bpf/protocol.h.
+        // `struct record` in bpf/protocol.h has nine fields of 64 bits, then fields of 32 bits.
         if place < 9 {
             bytes.extend_from_slice(&value.to_ne_bytes());
         } else {
@@ -165,7 +165,7 @@ fn flow_recovery_reduces_and_undo_restores() {
     assert!(decision.cwnd >= 20 && decision.ssthresh > 20, "{decision:?}");
 }
 
-/// A timeout leaves a cwnd of one segment beyond the data in flight.
+/// A timeout reduces cwnd to the data in flight plus one segment.
 #[test]
 fn flow_timeout_leaves_one_segment() {
     let mut flow = Flow::new(of("cubic"));
@@ -205,7 +205,7 @@ fn flow_takes_the_kernels_rate_sample() {
     assert!((0.7e6..1.26e6).contains(&rate), "{rate}");
 }
 
-/// A tape keeps entries and settings, and a damaged one is refused.
+/// A tape keeps entries and settings, and a damaged tape is refused.
 #[test]
 fn tape_keeps_entries_and_settings() {
     let mut settings = of("bbr");

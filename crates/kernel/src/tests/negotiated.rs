@@ -36,7 +36,7 @@ fn negotiated_rate_is_on_the_wire() {
     assert_eq!(result.host.expect("a real host").schemes, ["narrows:nodectl"]);
 }
 
-/// A second flow makes the node reduce the first: both have half of the link within 10 %.
+/// A second flow makes the node reduce the first flow's rate: each flow has half of the link within 10 %.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_second_flow_makes_the_node_adjust_the_first() {

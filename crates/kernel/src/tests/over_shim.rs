@@ -154,7 +154,8 @@ fn restart_after_idle_loses_nothing() {
     );
     let Some(result) = over_shim(&text, Options::default()) else { return };
     let flow = &result.flows[0];
-    // Warm-up excluded. Slow start loses some packets; a cwnd sent as one burst would lose a percent.
+    // The result excludes the warm-up. Slow start loses some packets; a cwnd sent as one burst would lose 1 % of the
+    // packets.
     assert!(flow.retransmit_percent < 0.5, "{flow:?}");
     assert!(flow.bytes_delivered > 3_000_000, "{flow:?}");
 }

@@ -91,7 +91,7 @@ fn long_router_death_stalls_nobody() {
     let Some((result, rates)) = ran(&text, &Options::default()) else { return };
     assert_eq!(rates.fallbacks, 2, "{rates:?}");
     for flow in &result.flows {
-        // For the rest of the run CUBIC shares the link, not equally within six seconds.
+        // For the rest of the run both flows use CUBIC, which does not reach equal shares within six seconds.
         assert!(flow.goodput_mbit_s > 0.1 * 38.6, "{flow:?}");
     }
 }
@@ -115,18 +115,19 @@ fn long_stripped_rates_stall_nobody() {
 #[ignore = "real time: `make test-long`"]
 fn long_forged_rates_neither_stall_nor_flood() {
     let text = dumbbell(4, "", &["scheme = 'brf'", "scheme = 'brf'"]);
-    // Codes of 0 and 0 · 10^9, the largest codes with the exponents 5 and 8, and two no-operation options, which decode
-    // to 250 MB/s.
+    // The codes for 0 and 0 · 10^9, the largest codes with the exponents 5 and 8, and the bytes of two no-operation
+    // options, which decode to 250 MB/s.
     forged(&text, &[0, 9, 0xffff, 65_528, 0x0101]);
-    // A rate of 1250 · 10^8 B/s, above the line rate; then the same in turn with 2000 · 10^5 B/s, below the line rate.
+    // First a rate of 1250 · 10^8 B/s, above the line rate; then this rate alternating with 2000 · 10^5 B/s, below the
+    // line rate.
     forged(&text, &[12_508]);
     forged(&text, &[12_508, 20_005]);
-    // Only invalid rates.
+    // With a line rate of 100 Mbit/s, all these rates are invalid.
     let rates = forged(&text.replace("'brf'", "'brf:timeout=0.2,line_rate=100'"), &[0, 9, 0x0101]);
     assert_eq!(rates.as_ref().map_or(0, |rates| rates.advised), 0, "{rates:?}");
 }
 
-/// Two flows whose rates are forged fill the link, and lose a tenth of their packets at most. Returns the counters.
+/// Two flows whose rates are forged fill the link and lose at most a tenth of their packets. Returns the counters.
 fn forged(text: &str, codes: &'static [u16]) -> Option<HostRates> {
     let options = Options { forgery: Some(Forgery::Codes(codes)), ..Options::default() };
     let (result, rates) = ran(text, &options)?;

@@ -12,7 +12,7 @@ fn on_kernel(text: &str) -> Option<RunResult> {
     with(text, &Options::default())
 }
 
-/// As [`on_kernel`], with options.
+/// As [`on_kernel`], but with these options.
 pub(super) fn with(text: &str, options: &Options) -> Option<RunResult> {
     let _alone = alone();
     next_to_none(text, options)
@@ -51,7 +51,7 @@ fn kernel_fills_the_link() {
 }
 
 /// A flow that leaves the queue empty has the RTT of the path, 20 ms, plus the transmission time of a packet, 0.12 ms.
-/// Its minimum RTT is within 0.2 ms of that, also on a busy machine.
+/// The flow's minimum RTT is within 0.2 ms of this sum, also on a busy machine.
 #[test]
 #[ignore = "real time: `make test`"]
 fn light_flows_have_the_rtt_of_the_path() {

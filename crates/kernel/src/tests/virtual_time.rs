@@ -71,7 +71,7 @@ fn run_outside(plan: &Plan) -> RunResult {
         }
         engine.run_until(now);
         let mut arrived = Vec::new();
-        // The bytes end with the number of the packet, which a receiver never reads.
+        // The last eight bytes contain the packet's number, which a receiver never reads.
         engine.take_delivered(|_, packet, bytes| {
             let number = bytes.last_chunk::<8>().map(|number| u64::from_le_bytes(*number)).expect("numbered");
             arrived.push((packet.ecn(), sent[number as usize]));
@@ -117,7 +117,7 @@ fn send(engine: &mut Engine, sent: &mut Vec<Packet>, mut poll: impl FnMut() -> O
     }
 }
 
-/// With losses, every figure visible in packets equals that of the simulator's own endpoints.
+/// With and without random losses, every figure visible in packets equals the figure of the simulator's own endpoints.
 #[test]
 fn taps_report_what_endpoints_count() {
     for (scheme, loss) in [("cubic", "0%"), ("bbr", "0.5%"), ("newreno", "1%")] {

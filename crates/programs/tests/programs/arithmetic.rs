@@ -1,5 +1,5 @@
-//! The error of the fixed point arithmetic against the C library, over its whole range: `docs/deploy.md` states the
-//! bounds.
+//! The error of the fixed-point arithmetic against the C library, over the whole range of arguments; `docs/deploy.md`
+//! states the bounds.
 
 use crate::native::Native;
 
@@ -13,8 +13,8 @@ fn measured(name: &str) -> Option<Vec<[f64; 4]>> {
     Some(String::from_utf8_lossy(&out).lines().map(row).collect())
 }
 
-/// Gamma correction errs by at most 4e-8 for every exponent; half a power as a gain errs by at most one unit of its
-/// last bit more.
+/// Gamma correction errs by at most 4e-8 for every exponent; half a power, used as a gain, errs by at most one unit of
+/// the gain's last bit more.
 #[test]
 fn gamma_correction_errs_by_less_than_stated() {
     let Some(rows) = measured("gamma") else { return };

@@ -39,7 +39,7 @@ pub struct Sent {
     pub app_limited: bool,
 }
 
-/// State of the connection at the latest counts of deliveries.
+/// States of the connection at the latest delivered counts.
 #[derive(Debug, Default)]
 pub struct Flights(VecDeque<Sent>);
 
@@ -51,7 +51,7 @@ impl Flights {
         }
     }
 
-    /// The state when the newest packet delivered was sent, at the count `delivered` of deliveries.
+    /// The state when the newest packet delivered was sent, that is when the delivered count was `delivered`.
     pub fn newest(&self, delivered: u32, app_limited: bool) -> Sent {
         let known = self.0.iter().rev().find(|past| past.delivered <= delivered).or(self.0.front());
         Sent { delivered, app_limited, ..known.copied().unwrap_or_default() }

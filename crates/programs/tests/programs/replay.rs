@@ -9,7 +9,7 @@ use crate::recording::Tape;
 
 /// Bytes of `struct outcome`.
 const OUTCOME: usize = 80;
-/// Bytes by which bounds may differ, and cwnd where it is kept in bytes.
+/// Bytes by which bounds may differ, and by which cwnd may differ where it is kept in bytes.
 const ROUNDED: u64 = 2;
 /// Share by which cwnd gains may differ.
 const SCALED: f64 = 1.0 / 65_536.0;
@@ -29,7 +29,7 @@ pub struct Differences {
     states: u64,
     /// Number of periods in which cwnd differed; a period lasts until cwnd is equal again.
     cwnds: u64,
-    /// cwnd differed after the last event.
+    /// Whether cwnd differed after the last event.
     parted: bool,
     /// Largest difference of cwnd in packets.
     cwnd: u64,

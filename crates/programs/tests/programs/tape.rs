@@ -30,7 +30,7 @@ pub struct Decisions {
     pub rate: u64,
     pub cwnd: u64,
     pub cwnd_gain: f64,
-    /// Its random draw at this event, if any.
+    /// The twin's random draws at this event, if any.
     pub drawn: [u32; 2],
     /// BBR v3: cwnd in bytes, bounds and signals, as in `bpf/native/v3.h`.
     pub bytes: u64,
@@ -138,7 +138,8 @@ impl Rounding {
         bytes.as_u64().div_ceil(self.mss) as u32
     }
 
-    /// Gives the rounded event to the twin, and returns it for the program, if the program sees such events.
+    /// Gives the rounded event to the twin. Returns the event for the program, or `None` if the program does not
+    /// receive such events.
     pub fn feed<S: CongestionControl + Twin>(&mut self, event: &Event, twin: &mut S) -> Option<Wire> {
         self.now = self.now.max(event.now().as_nanos() / 1_000);
         let now = Nanos::from_micros(self.now);
@@ -259,7 +260,8 @@ impl Rounding {
             delivered: self.bytes(delivered),
             ..*ack
         });
-        // `rs->is_ack_delayed`, by the rule of the core: one packet, not of full size, with no other in flight.
+        // `rs->is_ack_delayed`, by the rule of the core: the acknowledgement delivers one packet that is not of full
+        // size, with no other packet in flight.
         let lone = own.rate.is_some_and(|sample| sample.delivered == own.acked);
         let delayed = lone && acked == 0 && own.phase == Phase::Open && own.ce.is_zero();
         wire.flags |= u32::from(delayed) * DELAYED;
@@ -294,7 +296,7 @@ impl Rounding {
             }));
         }
         self.deferred.lost = self.lost_total;
-        // The losses of one acknowledgement are one range of packets; a gap separates it from the next.
+        // The losses of one acknowledgement form one range of packets; a gap separates this range from the next.
         self.deferred.packet += u64::from(lost) + 2;
         let delivered = self.bytes(self.delivered);
         let mut flags = 0;

@@ -14,7 +14,7 @@ pub const FALLBACK: u32 = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct Decision {
     pub state: u32,
-    /// In packets.
+    /// cwnd in packets.
     pub cwnd: u64,
     pub rate: Option<u64>,
 }
@@ -129,8 +129,8 @@ impl Rounding {
         bytes.as_u64().div_ceil(self.mss) as u32
     }
 
-    /// Gives the rounded event to the twin, and returns it for the program; `None` if the program receives no such
-    /// events.
+    /// Gives the rounded event to the twin. Returns the event for the program, or `None` if the program does not
+    /// receive such events.
     pub fn feed(&mut self, event: &Event, twin: &mut Brf) -> Option<Wire> {
         self.now = self.now.max(event.now().as_nanos() / 1_000).max(1);
         let now = Nanos::from_micros(self.now);
@@ -155,7 +155,7 @@ impl Rounding {
             }
             Event::Timeout(e) => {
                 let in_flight = self.begun(e.inflight);
-                // The flight size in whole packets, as Linux counts cwnd.
+                // The flight size is cwnd in whole packets, as Linux counts it.
                 let flight_size = Bytes::new(twin.control().cwnd.as_u64() / self.mss * self.mss);
                 twin.on_timeout(&record!(Timeout { now, inflight: self.bytes(in_flight), flight_size, ..e }));
                 Wire { kind: EXPIRED, in_flight, retransmits: e.consecutive.saturating_sub(1), ..wire }
@@ -169,7 +169,7 @@ impl Rounding {
                 let rto = e.rto.map(|rto| micros(rto).max(self.srtt + 1)).filter(|_| self.srtt > 0);
                 let (idle_time, rule) = (Nanos::from_micros(idle), IdleRule::Linux);
                 twin.on_idle_restart(&record!(IdleRestart { now, idle: idle_time, rto: rto.map(nanos), rule, ..e }));
-                // Without an RTO, cwnd does not shrink.
+                // With an infinite RTO, cwnd does not shrink after idle time.
                 Wire { kind: RESTARTED, idle, rto: rto.unwrap_or(u32::MAX), ..wire }
             }
         })

@@ -34,7 +34,7 @@ pub(super) struct Plan {
     pub(super) rtt: Duration,
     /// The flow offers to obey; otherwise it sends at `fixed`.
     pub(super) obeys: bool,
-    /// Bytes per second while the flow has read no rate.
+    /// The flow's rate in bytes per second until it has read a rate.
     pub(super) fixed: u64,
     /// The code in the flow's ACKs; `None`: the option is stripped.
     pub(super) carried: Option<u16>,
@@ -115,7 +115,7 @@ pub(super) fn on_bridge(work: impl FnOnce(Hosts) + Send + 'static) {
     }
     let thread = std::thread::spawn(|| {
         unshare().expect("root");
-        // Late hosts would not send at their rate.
+        // Hosts that run late would not send at their rate.
         hurry(5);
         let (access, bottleneck) = (tap(ACCESS), tap(BOTTLENECK));
         for name in ["all", "default"] {
@@ -184,7 +184,7 @@ impl Hosts {
         if now < plan.start || flow.ended {
             return;
         }
-        // A lost SYN is retransmitted.
+        // A SYN without an answer is retransmitted after a second.
         let silent = flow.opened.is_none_or(|at| now - at > Duration::from_secs(1));
         if !flow.established {
             if silent {
@@ -215,7 +215,7 @@ impl Hosts {
         let i = usize::from(packet.to.1.wrapping_sub(5000));
         let Some(flow) = self.flows.get_mut(i) else { return };
         flow.wrong_checksums += u32::from(!right);
-        // Codes of zero and 'no limit' are no rates.
+        // The codes zero and 'no limit' are not rates.
         let code = packet.code.filter(|code| flow.plan.obeys && *code != NO_LIMIT);
         let rate = code.map(|code| RateCode(code).decode().as_bytes_per_sec());
         if let Some(rate) = rate.filter(|rate| (1..1_000_000_000).contains(rate)) {

@@ -28,7 +28,7 @@ impl Bench {
         Some(bench)
     }
 
-    /// As [`Bench::new`], after a SYN that offers to obey. Also returns that SYN.
+    /// As [`Bench::new`], after a SYN that offers to obey. Also returns the SYN.
     fn opened() -> Option<(Self, Packet)> {
         let (bench, syn) = (Self::new()?, syn(Some(0), 0));
         bench.forth(&syn);
@@ -128,7 +128,7 @@ fn program_writes_share_and_keeps_checksum() {
     }
 }
 
-/// A SYN-ACK that comes before the decision carries the offer to the next flow.
+/// A SYN-ACK that arrives before the flow's decision carries the rate offered to the next flow.
 #[test]
 fn early_syn_ack_carries_the_offer() {
     let Some(bench) = Bench::new() else { return };
@@ -148,7 +148,7 @@ fn minimum_rule_keeps_lower_and_replaces_invalid() {
     {
         assert_eq!(bench.back(&syn.back(ACK, Some(carried))), Some(behind), "{carried}");
     }
-    // Zero is not a rate: the switch overwrites it when it is time to write one.
+    // Zero is not a rate: the switch overwrites it when the next rate is due.
     let Some((fresh, syn)) = Bench::opened() else { return };
     fresh.decide(5_000_000, 1);
     assert_eq!(fresh.back(&syn.back(SYN | ACK, Some(0))), Some(code(5_000_000)));
@@ -172,7 +172,7 @@ fn rate_is_written_once_per_round_trip() {
     assert_eq!(bench.back(&ack), Some(code(4_000_000)), "urgent");
 }
 
-/// Without a recent decision nothing is written, and all flows share a class.
+/// If the agent's heartbeat is older than `patience`, programs write no rates, and all flows share a class.
 #[test]
 fn dead_agent_leaves_acks_alone() {
     let Some((bench, syn)) = Bench::opened() else { return };
@@ -196,7 +196,7 @@ fn stripped_option_and_ends_are_flagged() {
     assert!(bench.state().has(ENDED) && !bench.state().has(GONE));
     bench.back(&syn.back(ACK | FIN, None));
     assert!(bench.state().has(GONE));
-    // A new SYN begins a new flow; its reset ends it.
+    // A new SYN begins a new flow; a reset ends that flow.
     bench.forth(&syn);
     assert_eq!(bench.state().flags, OBEYS);
     bench.back(&syn.back(RST, None));
@@ -224,7 +224,7 @@ fn packets_without_offer_get_their_classes() {
     frame[23] = 17;
     let class = |frame: &[u8]| bench.run(maps::DATA, frame).1.wrapping_sub(tc::HANDLE | tc::FIRST_MINOR);
     assert_eq!(class(&frame), udp);
-    // Options that do not end, and truncated headers.
+    // Options that extend beyond the header, and truncated headers.
     let mut frame = syn(Some(0), 3).frame();
     frame[58] = 200;
     assert_eq!(class(&frame), others);

@@ -22,7 +22,8 @@ fn racing_process() {
             let changing = Changing::begin().expect("root");
             let ports = settings().resolve().expect("they exist");
             let mut state = State::begin(changing, ports).expect("nobody has them");
-            // Exits between the hook and the filter without dropping anything, like a killed process.
+            // Exits after creating the hook and before attaching the filter, without dropping anything, like a killed
+            // process.
             let _ = attach(&mut state, |_, _, _, _| std::process::exit(0));
         }
         _ => {}

@@ -79,7 +79,7 @@ fn third_flow_has_its_share_after_three_round_trips() {
     });
 }
 
-/// A flow that ends leaves its share to the others, and the log reports the end.
+/// A flow that ends leaves its share to the other flows, and the log reports the end.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_ended_flow_leaves_its_share() {
@@ -114,7 +114,7 @@ fn long_flood_beside_stays_in_its_class() {
     });
 }
 
-/// Flows whose option is stripped or forged continue, and the others keep their shares.
+/// Flows whose option is stripped or forged continue, and the other flows keep their shares.
 #[test]
 #[ignore = "real time: `make test`"]
 fn stripped_and_forged_options_do_no_harm() {
@@ -126,8 +126,8 @@ fn stripped_and_forged_options_do_no_harm() {
         hosts.run(2500);
         let rates: Vec<f64> = hosts.flows.iter().map(|flow| flow.throughput(1000, 2500)).collect();
         eprintln!("rates by carried code {carried:?}: {rates:?}");
-        // Flows whose receivers forge 1 or 6553 bytes per second send at these rates. All others get more than a tenth
-        // of an equal share, and no flow floods the link.
+        // Flows whose receivers forge 1 or 6553 bytes per second send at these rates. All other flows get more than a
+        // tenth of an equal share, and no flow floods the link.
         for (rate, carried) in rates.iter().zip(carried) {
             assert!([Some(10), Some(65_530)].contains(&carried) || *rate > LINK / 60.0, "{carried:?}: {rates:?}");
         }
@@ -139,7 +139,8 @@ fn stripped_and_forged_options_do_no_harm() {
     });
 }
 
-/// Flows for which the table has no space are counted in the report and in the log, and continue beside the others.
+/// Flows for which the table has no space are counted in the report and in the log, and continue beside the tracked
+/// flows.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_flows_beyond_the_table_are_counted() {
@@ -161,8 +162,8 @@ fn long_flows_beyond_the_table_are_counted() {
     });
 }
 
-/// A short patience is honoured: even without flows, decisions come before it ends. A patience below the minimum is
-/// refused.
+/// A short patience is honoured: even without flows, decisions come before the patience ends. A patience below the
+/// minimum is refused.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_short_patience_is_honoured_or_refused() {
@@ -173,7 +174,7 @@ fn long_short_patience_is_honoured_or_refused() {
     settings.patience = Nanos::from_millis(40);
     on_bridge(|mut hosts| {
         let switch = Running::start(settings);
-        // Each flow begins after an idle time, in which the switch sleeps longest.
+        // Each flow begins after an idle time, because the switch sleeps longest while idle.
         hosts.begin(
             &[0, 300, 600, 900]
                 .map(|start| Plan { stop: Duration::from_millis(start + 100), ..Plan::obeying(start, 10) }),
