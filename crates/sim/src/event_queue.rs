@@ -1,10 +1,10 @@
-//! The event queue: one pending time per event source, in a four-ary heap. The times of the first sources may be in a
-//! list beside the heap.
+//! The event queue: one pending time per event source, in a four-ary heap. The times of the first sources may instead
+//! be in a list.
 //!
 //! A source is the head of a delay line, the service of a link, or the timer of an endpoint. Each has at most
-//! one pending time. Postponing a time is free, because the heap entry is re-keyed only when it reaches the top;
-//! every acknowledgement postpones a retransmission timer. Events at equal times pop in the order of source
-//! numbers, so the order does not depend on history.
+//! one pending time. Postponing a time (as every acknowledgement does with a retransmission timer) is free, because the
+//! heap entry is re-keyed only when it reaches the top. Events at equal times pop in the order of source numbers, so
+//! the order does not depend on history.
 //!
 //! The first sources are delay lines, to which nearly all events belong. If there are few delay lines, their times are
 //! in a list that each [`EventQueue::pop`] searches: this costs less than moving them through a heap of timers.

@@ -16,7 +16,7 @@ pub fn jain(shares: impl Iterator<Item = f64>) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (n * squares) }
 }
 
-/// Finds the first one-second window after the last flow start that begins five seconds in which all windows are fair.
+/// Finds the first five seconds after the last flow start in which all one-second windows are fair.
 #[derive(Debug)]
 pub struct Fairness {
     bin: Nanos,
@@ -120,7 +120,7 @@ mod tests {
         fairness.convergence()
     }
 
-    /// Convergence is the first fair window that begins five fair seconds.
+    /// Flows converge at the start of the first five seconds in which all windows are fair.
     #[test]
     fn convergence_is_first_window_of_five_fair_seconds() {
         // Shares: 3 s of 1 : 9, 4 s of 1 : 1, 1 s of 0 : 1, then 1 : 1. For two flows, Jain's index is 0.9 at 2 : 1.
