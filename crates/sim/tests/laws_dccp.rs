@@ -447,9 +447,9 @@ fn dccp_dead_link_silences_sender_until_it_recovers() {
         assert_eq!(alive.to_bits(), dead.to_bits(), "{scheme}: data arrives over a dead link");
         // Ten seconds after the outage the rate is the same as before.
         assert_within(scheme, (end - later) * 8e-6 / 15.0, 10.0 * 1448.0 / (1448.0 + HEADER), 0.05);
-        // A window is lost: BDP and buffer are 67 packets. CCID 3's rate halves every four round trips, so CCID 3 loses
-        // eight windows. Then each timer sends one packet; timers double from a fifth of a second, and CCID 3 sends one
-        // packet in 16 s.
+        // The outage drops a window of at most 67 packets (BDP and buffer). CCID 3's rate halves every four round
+        // trips, so CCID 3 loses eight windows. Afterwards each expiry of a timer sends one packet: timers double from
+        // a fifth of a second, and CCID 3 sends one packet in 16 s.
         let most = if scheme == "ccid3" { 8 * 67 } else { 67 + 10 };
         assert!((30..=most + 10).contains(&lost), "{scheme}: {lost} lost");
     }

@@ -28,7 +28,7 @@ enum Place {
     Receiver,
     /// The node before the link; packets come from the receiver.
     Node,
-    /// The sender; packets come from that node.
+    /// The sender; packets come from the node before the link.
     Sender,
 }
 

@@ -172,17 +172,17 @@ mod tests {
         let mut rtt = RttEstimator::new(&Arc::new(TcpConfig::rfc()));
         assert_eq!(rtt.rto(), Nanos::from_secs(1));
         rtt.on_sample(Nanos::from_millis(100), 1, 1);
-        // SRTT 100, RTTVAR 50: 100 + 4 x 50
+        // SRTT = 100 ms, RTTVAR = 50 ms, RTO = 100 + 4 x 50.
         assert_eq!(rtt.rto(), Nanos::from_millis(300));
         rtt.on_sample(Nanos::from_millis(180), 1, 1);
-        // RTTVAR = 3/4 x 50 + 1/4 x 80 = 57.5, SRTT = 7/8 x 100 + 1/8 x 180 = 110: 110 + 230
+        // RTTVAR = 3/4 x 50 + 1/4 x 80 = 57.5, SRTT = 7/8 x 100 + 1/8 x 180 = 110, RTO = 110 + 230.
         assert_eq!(rtt.srtt, Nanos::from_millis(110));
         assert_eq!(rtt.rto(), Nanos::from_millis(340));
         rtt.back_off();
         rtt.back_off();
         assert_eq!(rtt.rto(), Nanos::from_millis(1360));
         rtt.on_sample(Nanos::from_millis(110), 1, 1);
-        // RTTVAR = 43.125, SRTT = 110
+        // RTTVAR = 43.125, SRTT = 110, RTO = 110 + 172.5.
         assert_eq!(rtt.rto(), Nanos::from_micros(282_500));
         assert_eq!(rtt.min_rtt, Nanos::from_millis(100));
     }
