@@ -61,7 +61,7 @@ pub struct EventQueue {
     slots: Vec<Slot>,
     /// Time of the last event.
     now: Nanos,
-    /// The top entry was popped; the next call replaces or removes it.
+    /// Whether the top entry was popped but is still in the heap; the next call replaces or removes this entry.
     hole: bool,
 }
 
@@ -263,7 +263,8 @@ fn least_child(heap: &[Entry], i: usize) -> Option<(usize, Entry)> {
     let children = heap.get(first..)?;
     let less = |a: (usize, Entry), b: (usize, Entry)| if b.1 < a.1 { b } else { a };
     if let Some(&[a, b, c, d]) = children.first_chunk::<ARITY>() {
-        // Two independent comparisons and a third, without a branch: which child is least cannot be predicted.
+        // Two independent comparisons and a third, without a branch, because a processor cannot predict the least
+        // child.
         return Some(less(less((first, a), (first + 1, b)), less((first + 2, c), (first + 3, d))));
     }
     children.iter().enumerate().map(|(k, &child)| (first + k, child)).reduce(less)

@@ -32,7 +32,7 @@ fn queue_until(engine: &mut Engine, from_s: f64, until_s: f64) -> Vec<u64> {
         .collect()
 }
 
-/// Flows of 20 and 100 ms share equally, fill the link and lose nothing.
+/// Flows of 20 and 100 ms share equally, fill the link and lose no packet.
 #[test]
 fn brf_mixed_rtts_share_equally_without_drops() {
     let result = run(&text(30.0, 5.0, "", &(flows("brf", 100, "count = 2") + &flows("brf", 20, "count = 3"))));
@@ -124,7 +124,7 @@ fn brf_leave_frees_share_within_four_round_trips() {
     assert!(round_trips <= 4.0, "{round_trips}");
 }
 
-/// Random loss of 2 % takes 2 % of the goodput, and the queue drops nothing.
+/// Random loss of 2 % takes 2 % of the goodput, and the queue drops no packet.
 #[test]
 fn brf_random_loss_costs_only_lost_packets() {
     let result = run(&text(20.0, 2.0, "loss = \"2%\"", &flows("brf", 20, "count = 2")));
@@ -325,8 +325,8 @@ fn brf_measured_capacity_keeps_changing_link_queue_short() {
 }
 
 /// Three flows join at 2.1 s with one share update per round trip. The resulting queue exceeds a tenth of the
-/// buffer. The controller polls the port and answers; then the queue drains within the longest round-trip time
-/// (equation 16).
+/// buffer. The controller polls the port and signals congestion; then the queue drains within the longest round-trip
+/// time (equation 16).
 #[test]
 fn brf_queue_drains_after_controller_poll() {
     let drained = |poll_ms: u32, delay_ms: u32| {

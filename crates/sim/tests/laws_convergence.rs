@@ -20,7 +20,7 @@ const END: u64 = 45;
 ///   is as long as a slot, RCP corrects twice for one cause and its rate falls to a hundredth of the link. With slots
 ///   of 2.5 ms it would take as many round trips as at 40 ms.
 /// * XCP moves a tenth of the traffic between flows per round-trip time: until the new flow has its half, this takes
-///   about ln(0.1) / ln(0.9) = 22 round trips. When a flow leaves, the others receive its share as spare capacity in a
+///   about ln(0.1) / ln(0.9) = 22 round trips. When a flow leaves, the others get its share as spare capacity in a
 ///   few round trips.
 /// * BRF measures for a round-trip time and then allocates; the rates reach the senders a round trip later. A Nodectl
 ///   sender requests a rate after the handshake.

@@ -193,7 +193,7 @@ fn law_dccp_bbr_high_loss_keeps_rate_that_bbr_loses() {
     assert!([bbr, adaptive].iter().all(|means| means.is_sorted_by(|a, b| a[0] > b[0])));
 }
 
-/// A recovery lasts a round trip, because nothing is retransmitted. During recovery, Linux's BBR conserves packets:
+/// A recovery lasts a round trip, because no data is retransmitted. During recovery, Linux's BBR conserves packets:
 /// the window equals the delivered data. At 15 % loss, one recovery follows the other, so no probe delivers
 /// more than the estimate, with both schemes over DCCP.
 #[test]
@@ -374,7 +374,7 @@ fn dccp_abandoned_or_stopped_flow_does_not_complete() {
     }
 }
 
-/// Every sent packet arrives or is lost, and nothing is sent after a stop.
+/// Every sent packet arrives or is lost, and no data is sent after a stop.
 #[test]
 fn dccp_stop_ends_sending_and_accounts_every_packet() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {

@@ -71,7 +71,7 @@ fn htb_stopped_flow_lends_rate_to_other_class() {
 /// A ceiling below the link rate leaves the link idle, for a constant rate and a capacity trace.
 #[test]
 fn htb_ceiling_below_link_rate_leaves_link_idle() {
-    // Delivery opportunities of 1500 B every millisecond: 12 Mbit/s.
+    // The trace has delivery opportunities of 1500 B every millisecond, which is 12 Mbit/s.
     for capacity in ["rate = \"12mbit\"", "capacity_trace = \"even.trace\""] {
         let network = format!(
             r#"{capacity}

@@ -24,7 +24,7 @@ fn flow(more: &str) -> String {
     flows("nodectl", 20, more)
 }
 
-/// Any number of flows share a bottleneck exactly and lose nothing.
+/// Any number of flows share a bottleneck exactly and lose no packet.
 #[test]
 fn nodectl_flows_share_bottleneck_exactly_without_loss() {
     for count in [1, 2, 3, 7, 20] {
@@ -369,7 +369,7 @@ fn nodectl_two_directions_reserve_room_for_acks() {
     assert_lossless(&result);
 }
 
-/// Three hundred flows that start one by one lose nothing and share equally.
+/// Three hundred flows that start one by one lose no packet and share equally.
 #[test]
 fn nodectl_300_staggered_flows_share_without_loss() {
     // Packets of paced flows may meet: at most one packet of each flow is queued.

@@ -209,7 +209,7 @@ fn law_compound_deep_buffer_is_reno() {
 }
 
 /// In equilibrium each FAST flow has alpha packets in the queue, at any rate and round-trip time. The link
-/// never idles, and a buffer for the packets of all flows loses nothing. The packet in transmission does not count as
+/// never idles, and a buffer for the packets of all flows drops no packet. The packet in transmission does not count as
 /// queued.
 #[test]
 fn law_fast_flow_queues_alpha_packets() {

@@ -36,7 +36,7 @@ pub struct App {
 }
 
 impl App {
-    /// An application that starts at `start`, with its own random stream.
+    /// An application that starts at `start`, with a separate random stream.
     pub fn new(config: AppConfig, random: Random, start: Nanos) -> Self {
         Self {
             config,

@@ -76,7 +76,7 @@ fn runner_unexpected_packets_fail() {
         2,
         "expected no more packets; seen",
     );
-    // A tail-loss probe.
+    // The unexpected packet is a tail-loss probe.
     fails(&format!("{TEN}+1 < . 1:1(0) ack 10001 win 1000"), 2, "expected no more packets; seen");
     // Reactions to events after the last expected packet are not compared.
     passes(

@@ -204,7 +204,7 @@ mod tests {
         opened
     }
 
-    /// Linux's window in a SYN-ACK to a peer with timestamps is 65 160 bytes; it reaches 81 920 bytes after six
+    /// Linux's window in a SYN-ACK to a peer with timestamps is 65 160 bytes; the window reaches 81 920 bytes after six
     /// packets.
     #[test]
     fn first_window_is_linux_s() {

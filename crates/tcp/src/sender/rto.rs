@@ -88,7 +88,7 @@ impl RttEstimator {
         } else {
             let (above, error) = (rtt > self.srtt, rtt.max(self.srtt) - rtt.min(self.srtt));
             self.srtt = (self.srtt * 7 + rtt) / 8;
-            // A decrease of the RTT raises the deviation by an eighth of what an increase of the same size would.
+            // A decrease of the RTT raises the deviation by an eighth of the amount for an equal increase.
             if above || error <= self.deviation / 4 {
                 self.deviation = self.deviation - self.deviation / 4 + error;
             } else {
@@ -220,7 +220,7 @@ mod tests {
     fn rto_linux_variation_rises_at_once_and_falls_slowly() {
         let mut rtt = RttEstimator::new(&Arc::default());
         rtt.on_sample(Nanos::from_millis(400), 1, 10);
-        // The deviation is 2 x 400 ms.
+        // The first sample sets the deviation to 2 x 400 ms.
         assert_eq!(rtt.rto(), Nanos::from_millis(400 + 800));
         rtt.on_sample(Nanos::from_millis(400), 5, 20);
         assert_eq!(rtt.rto(), Nanos::from_millis(400 + 800), "within the round trip nothing falls");
