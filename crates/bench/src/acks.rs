@@ -15,7 +15,7 @@ use narrows_cc::{
 pub const MSS: Bytes = Bytes::new(1448);
 /// Packets in flight.
 pub const WINDOW: usize = 100;
-/// Time between acknowledgements. A round trip has half as many acknowledgements as the window has packets.
+/// Time between acknowledgements. The number of acknowledgements per round trip is half the packets of the window.
 pub const GAP: Nanos = Nanos::from_micros(240);
 /// Acknowledgements of one connection.
 pub const ACKS: usize = 10_000;

@@ -32,7 +32,7 @@ const CLEAR: u64 = 4;
 const CHUNK: usize = 5_000;
 /// Number of round-trip times within which a flow must send data; otherwise it has failed to open.
 const ROUNDS: u32 = 6;
-/// Maximum packets between clock readings.
+/// Maximum number of packets between clock readings.
 const BLOCK: usize = 4_096;
 
 /// Measurements of one round, with times in units of the clock.
@@ -54,7 +54,7 @@ pub struct Lane {
     link: Link,
     /// A data packet of each flow.
     data: Vec<Packet>,
-    /// Number of flows whose sender sent data itself.
+    /// Number of flows whose sender sent data within [`ROUNDS`] round-trip times.
     opened: usize,
     now: Nanos,
     /// Number of packets stored in the link.
@@ -307,9 +307,9 @@ const LANES: [usize; 3] = [1, 1_000, 100_000];
 /// Number of packets per turn of a router algorithm; a turn takes about a millisecond.
 const LANE_PACKETS: usize = 20_000;
 
-/// Returns a row per router algorithm (all, or those in `names`) and number of flows. In each of `repeats` rounds,
-/// every algorithm and a link without an algorithm take a turn. A row has medians over the rounds, and the median
-/// ratio to the link without an algorithm.
+/// Returns one row for each router algorithm (all, or those in `names`) with each number of flows. In each of `repeats`
+/// rounds, every algorithm and a link without an algorithm take a turn. A row has medians over the rounds, and the
+/// median ratio to the link without an algorithm.
 ///
 /// # Errors
 /// If a name is unknown.

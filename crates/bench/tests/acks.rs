@@ -21,7 +21,7 @@ fn bench_acks_have_full_window_and_stated_losses() {
         assert!(ack.inflight <= MSS * WINDOW as u64);
         let rate = ack.rate.expect("a rate sample").rate;
         let fair = 2.0 * MSS.as_u64() as f64 / GAP.as_secs_f64();
-        // The gap is at most 20 us longer than 240 us, and one packet in two thousand is lost.
+        // An ACK is at most 20 us late in an interval of 240 us, and one packet in two thousand is lost.
         assert!((0.9 * fair..=1.01 * fair).contains(&(rate.as_bytes_per_sec() as f64)), "{rate:?}");
     }
 }

@@ -1,6 +1,6 @@
 //! Connections allocate nothing per packet once their buffers have grown.
 //!
-//! The only test of its process, because the counter covers every thread.
+//! This is the only test of its process, because the counter covers every thread.
 
 #![allow(unsafe_code)]
 

@@ -8,13 +8,13 @@
 //! `narrows-kernel` on the kernel.
 //!
 //! Rules of the comparison:
-//! 1. A packet must leave within the tolerance of its time: 4 ms, or an eighth of the time since the last
-//!    event if that is more. The clock of the endpoint is exact.
+//! 1. A packet must leave at its time within a tolerance: 4 ms, or an eighth of the time since the last event if that
+//!    is more. The clock of the endpoint is exact.
 //! 2. Several consecutive packets may match one longer packet of the script, like the parts of a TSO packet, unless
 //!    `--strict_segments` forbids this.
 //! 3. Packets must leave in the order of the script, and every packet that leaves must be in the script. After the last
-//!    line with a sent packet, packets caused by later arrivals and calls are not compared. A packet that leaves for
-//!    another reason is a failure, unless the script states no packet with data at all.
+//!    line with a sent packet, packets caused by later arrivals and calls are not compared. A packet that has another
+//!    cause, such as a timer, is a failure, unless the script states no packet with data at all.
 //! 4. PSH is not compared. Window fields and ECN fields are compared if the script states them.
 //! 5. `write` accepts the script's number of bytes, unless `SO_SNDBUF` sets the send buffer: a kernel sizes buffers
 //!    according to its memory. Results of `poll` and `epoll_wait` are not compared. [`Report::unchecked`] names such

@@ -63,7 +63,7 @@ pub(crate) enum Failure {
 /// Variables that blocks have assigned.
 pub(crate) type Variables = BTreeMap<String, Number>;
 
-/// A value of a variable.
+/// The value of a variable.
 pub(crate) type Number = f64;
 
 /// A parsed code block.

@@ -92,7 +92,8 @@ pub enum Action {
     Inbound(Segment),
     /// A packet leaves.
     Outbound(Segment),
-    /// A system call. A call with `end` blocks and returns at that time, which is relative if the event's time is.
+    /// A system call. A call with `end` blocks and returns at this time, which is relative if the event's time is
+    /// relative.
     Call {
         /// The call.
         call: Call,

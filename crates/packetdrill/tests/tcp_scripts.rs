@@ -87,7 +87,7 @@ fn own_scripts_use_extensions_in_their_folder_only() {
     }
 }
 
-/// A sysctl that reverts each default taken from Linux, with the script that must then fail.
+/// For each default taken from Linux: the sysctl that reverts the default, and the script that must then fail.
 const DEFAULTS: &[(&str, &str)] = &[
     ("narrows.tcp.tso=false", "endpoint/linux-tso-deferral"),
     ("narrows.tcp.tso=false", "endpoint/linux-tso-bursts"),

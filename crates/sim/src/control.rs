@@ -1,5 +1,5 @@
 //! Control plane: messages between ports, polls of the controller, and packets sent by nodes. All events wait
-//! in one list ordered by time; the engine has one event source for it.
+//! in one list ordered by time; the engine has one event source for the whole list.
 
 use std::collections::BTreeMap;
 

@@ -50,7 +50,7 @@ pub struct PacketLedger {
 }
 
 /// Peak memory of a connection in bytes: a closed connection has freed its memory and cannot be measured at the end.
-/// The peak is sampled, because one packet adds little.
+/// Memory is sampled only now and then, because one packet changes it little.
 #[derive(Debug, Default)]
 struct Peak(usize);
 
@@ -443,7 +443,8 @@ mod tests {
             let mut engine = Engine::new(spec);
             engine.run_until(Nanos::from_secs(15));
             let arena = &engine.arena;
-            // 33 packets propagate, 40 are queued, and as many acknowledgements return; at start-up up to twice that.
+            // 33 data packets propagate, 40 are queued, and as many acknowledgements return. At start-up the total may
+            // double.
             assert!((20..300).contains(&arena.slots.len()), "{scheme}: {}", arena.slots.len());
             let mut free = arena.unused.clone();
             free.sort_unstable();

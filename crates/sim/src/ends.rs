@@ -1,9 +1,10 @@
 //! Sender and receiver endpoint of a flow, for TCP and DCCP.
 //!
-//! An endpoint takes a few bytes before the flow starts. The event loop opens it when the flow starts, and replaces it
-//! by its counters when a TCP connection has closed: a run may have many more flows in total than at any one time.
-//! Endpoints are boxed for this reason, which slows runs of ten thousand flows by about a tenth. Their fields are
-//! ordered by use: a packet accesses five cache lines of a receiver, and an acknowledgement about 20 of a sender.
+//! An endpoint takes a few bytes before the flow starts. The event loop opens the endpoint when the flow starts, and
+//! replaces a TCP endpoint by its counters when the connection has closed: a run may have many more flows in total than
+//! at any one time. Endpoints are boxed for this reason; the boxes slow runs of ten thousand flows by about a tenth.
+//! The fields are ordered by use: a packet accesses five cache lines of a receiver, and an acknowledgement about 20
+//! cache lines of a sender.
 
 use std::sync::LazyLock;
 
@@ -129,8 +130,8 @@ impl SenderEndpoint {
         true
     }
 
-    /// The sender's counters and current values. Every packet needs [`SenderEndpoint::inflight`] and every bin
-    /// [`SenderEndpoint::completed_at`]; these read one value without building a view.
+    /// The sender's counters and current values. [`SenderEndpoint::inflight`], needed at every packet, and
+    /// [`SenderEndpoint::completed_at`], needed at every bin, read one value without building a view.
     pub fn view(&self) -> SenderView {
         match self {
             Self::Waiting(start) => SenderView::idle(*start == Nanos::MAX),
@@ -292,7 +293,7 @@ impl ReceiverEndpoint {
         }
     }
 
-    /// Replaces a TCP receiver by its counters. Called when its sender has closed for good.
+    /// Replaces a TCP receiver by its counters. Called when the flow's sender has closed for good.
     pub fn retire(&mut self) {
         if let Self::Stream(end) = self {
             *self = Self::Ended(Box::new(Ended { counters: *end.stats(), memory: end.memory() }));

@@ -41,8 +41,8 @@ use crate::event_queue::{EventQueue, SourceId};
 use crate::metrics::Metrics;
 use crate::observer::{FlowState, Flows, Observer, PacketEvent, Passage};
 
-/// Prefetch distances in packets, one constant each: the packet itself, entries indexed by its flow, its endpoint's
-/// state, and memory that this state points to.
+/// Prefetch distances in packets, in this order: of the packet itself, of entries indexed by its flow, of its
+/// endpoint's state, and of memory that this state points to.
 const FARTHEST: usize = 24;
 const FARTHER: usize = 18;
 const FAR: usize = 10;
@@ -302,7 +302,7 @@ impl<O: Observer> Engine<O> {
         self.note(flow, O::transmitted);
     }
 
-    /// Reports a sender to the observer.
+    /// Reports an event of a sender to the observer.
     #[inline]
     fn note(&mut self, flow: u32, event: impl FnOnce(&mut O, Nanos, u32, Flows<'_>)) {
         let flows = Flows { senders: &self.senders, receivers: &self.receivers, metrics: &self.metrics };

@@ -1,10 +1,10 @@
-//! The event queue: one pending time per event source, in a four-ary heap. The times of the first sources may be in a
-//! list beside the heap.
+//! The event queue: one pending time per event source, in a four-ary heap. The times of the first sources may instead
+//! be in a list.
 //!
 //! A source is the head of a delay line, the service of a link, or the timer of an endpoint. Each has at most
-//! one pending time. Postponing a time is free, because the heap entry is re-keyed only when it reaches the top;
-//! every acknowledgement postpones a retransmission timer. Events at equal times pop in the order of source
-//! numbers, so the order does not depend on history.
+//! one pending time. Postponing a time (as every acknowledgement does with a retransmission timer) is free, because the
+//! heap entry is re-keyed only when it reaches the top. Events at equal times pop in the order of source numbers, so
+//! the order does not depend on history.
 //!
 //! The first sources are delay lines, to which nearly all events belong. If there are few delay lines, their times are
 //! in a list that each [`EventQueue::pop`] searches: this costs less than moving them through a heap of timers.
@@ -61,7 +61,7 @@ pub struct EventQueue {
     slots: Vec<Slot>,
     /// Time of the last event.
     now: Nanos,
-    /// The top entry was popped; the next call replaces or removes it.
+    /// Whether the top entry was popped but is still in the heap; the next call replaces or removes this entry.
     hole: bool,
 }
 
@@ -263,7 +263,8 @@ fn least_child(heap: &[Entry], i: usize) -> Option<(usize, Entry)> {
     let children = heap.get(first..)?;
     let less = |a: (usize, Entry), b: (usize, Entry)| if b.1 < a.1 { b } else { a };
     if let Some(&[a, b, c, d]) = children.first_chunk::<ARITY>() {
-        // Two independent comparisons and a third, without a branch: which child is least cannot be predicted.
+        // Two independent comparisons and a third, without a branch, because a processor cannot predict the least
+        // child.
         return Some(less(less((first, a), (first + 1, b)), less((first + 2, c), (first + 3, d))));
     }
     children.iter().enumerate().map(|(k, &child)| (first + k, child)).reduce(less)

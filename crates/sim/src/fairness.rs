@@ -16,7 +16,7 @@ pub fn jain(shares: impl Iterator<Item = f64>) -> f64 {
     if squares == 0.0 { 1.0 } else { sum * sum / (n * squares) }
 }
 
-/// Finds the first one-second window after the last flow start that begins five seconds in which all windows are fair.
+/// Finds the first five seconds after the last flow start in which all one-second windows are fair.
 #[derive(Debug)]
 pub struct Fairness {
     bin: Nanos,
@@ -120,10 +120,11 @@ mod tests {
         fairness.convergence()
     }
 
-    /// Convergence is the first fair window that begins five fair seconds.
+    /// Flows converge at the start of the first five seconds in which all windows are fair.
     #[test]
     fn convergence_is_first_window_of_five_fair_seconds() {
-        // Shares: 3 s of 1 : 9, 4 s of 1 : 1, 1 s of 0 : 1, then 1 : 1. For two flows, Jain's index is 0.9 at 2 : 1.
+        // The shares are 1 : 9 for 3 s, 1 : 1 for 4 s, 0 : 1 for 1 s, then 1 : 1. Jain's index of two flows is 0.9 at 2
+        // : 1.
         let rates = |bin: usize| match bin {
             0..30 => [1, 9],
             70..80 => [0, 10],

@@ -47,8 +47,8 @@ struct PathMetrics {
 struct Span {
     /// Time at which the data in flight first reached the bandwidth-delay product; `MAX` until then.
     filled_at: Nanos,
-    /// Start of the interval: the end of the warm-up. It is the flow's start if that is later or the flow ended in the
-    /// warm-up.
+    /// Start of the interval: the end of the warm-up, or the flow's start if the flow starts after the warm-up or ended
+    /// within it.
     from: Nanos,
     /// Time at which the application stops.
     stop: Nanos,

@@ -137,7 +137,7 @@ pub struct RecoveryState {
     pub rtt_variation: Option<Nanos>,
     /// Minimum round-trip time.
     pub min_rtt: Option<Nanos>,
-    /// Slow-start threshold; `None` also before slow start has ended.
+    /// Slow-start threshold; also `None` before slow start has ended for the first time.
     pub ssthresh: Option<Bytes>,
     /// Consecutive expiries of the retransmission timer.
     pub timeouts: Option<u32>,
@@ -169,7 +169,7 @@ impl FlowState<'_> {
         sender.srtt.filter(|_| !self.last_rtt.is_zero()).map(|srtt| (self.last_rtt, srtt))
     }
 
-    /// The sender's `TCP_INFO` once the connection is established; `None` for datagrams. It visits every
+    /// The sender's `TCP_INFO` once the connection is established; `None` for datagrams. The call visits every
     /// outstanding packet.
     pub fn info(&self) -> Option<TcpInfo> {
         match self.sender {
@@ -185,7 +185,7 @@ impl FlowState<'_> {
     }
 
     /// First sequence numbers of the packets declared lost and not yet retransmitted, lowest first; none for
-    /// datagrams and real hosts. It visits every outstanding packet.
+    /// datagrams and real hosts. The iterator visits every outstanding packet.
     pub fn lost(&self) -> impl Iterator<Item = u64> {
         let sender = if let SenderEndpoint::Stream(sender) = self.sender { Some(sender) } else { None };
         sender.into_iter().flat_map(|sender| sender.lost())

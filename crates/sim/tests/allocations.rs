@@ -88,7 +88,7 @@ fn warm_run_allocates_nothing_per_packet() {
     }
 }
 
-/// Short flows occupy little memory before they start and after they end: routes, measurements and counters.
+/// Before they start and after they end, short flows occupy little memory: only routes, measurements and counters.
 #[test]
 fn short_flows_hold_memory_while_they_last() {
     const FLOWS: i64 = 4000;

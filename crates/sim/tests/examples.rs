@@ -65,7 +65,7 @@ fn examples_have_head_comment_with_topology() {
     }
 }
 
-/// Every example runs at the first and the last point of its sweep and uses more than half of its bottleneck.
+/// At the first and the last point of its sweep, every example uses more than half of its first link's rate.
 #[test]
 fn examples_first_and_last_point_run() {
     for (name, text) in examples() {

@@ -29,7 +29,7 @@ fn spec(text: &str) -> Option<Plan> {
     resolve(&planned[0].scenario, planned[0].seed, &files).ok()
 }
 
-/// Reads all samples; counts their rows and the packet events.
+/// An observer that reads all samples and counts their rows and the packet events.
 #[derive(Default)]
 struct Reader {
     sampler: Sampler,
@@ -70,7 +70,7 @@ impl Arrivals {
     }
 }
 
-/// Arrivals at the sender and the receiver of every flow, and packets dropped by the network.
+/// An observer of the arrivals at the sender and the receiver of every flow, and of packets dropped by the network.
 struct Silences {
     ends: Vec<[Arrivals; 2]>,
     answers: Vec<u64>,
@@ -150,7 +150,7 @@ fn check(spec: &Plan, result: &RunResult) -> Result<(), TestCaseError> {
         prop_assert!(order.iter().all(|rtt| rtt.is_some() == flow.rtt_mean_ms.is_some()), "{order:?}");
         let rtts: Vec<f64> = order.into_iter().flatten().collect();
         prop_assert!(rtts.is_sorted(), "{rtts:?}");
-        // TCP timestamps count microseconds, so a sample may be 0.001 ms too small.
+        // TCP timestamps count microseconds, so an RTT sample may be 0.001 ms too small.
         let least = rtts.first().copied().unwrap_or(f64::INFINITY);
         prop_assert!(least >= flow.rtt_base_ms - 0.001, "an RTT of {least} ms over {} ms", flow.rtt_base_ms);
         if let Some(mean) = flow.rtt_mean_ms {
@@ -223,8 +223,8 @@ proptest! {
 }
 
 /// TCP files complete and arrive whole. DCCP files complete, or their connection was aborted because the network
-/// dropped packets of the flow: a handshake after the Request limit without an answer, an open connection after 4 MSL
-/// without one (RFC 4340 sections 8.1.1 and 8.1.5).
+/// dropped packets of the flow: a handshake is aborted when the Request limit passes without an answer, an open
+/// connection when 4 MSL pass without an answer (RFC 4340 sections 8.1.1 and 8.1.5).
 fn check_files(spec: &Plan, result: &RunResult, silences: &Silences) -> Result<(), TestCaseError> {
     for (i, (flow, of)) in result.flows.iter().zip(&spec.flows).enumerate() {
         let state = format!("{} has completion {:?} and {} bytes", flow.flow, flow.completion_s, flow.bytes_delivered);
@@ -241,7 +241,7 @@ fn check_files(spec: &Plan, result: &RunResult, silences: &Silences) -> Result<(
         if answers == 0 {
             prop_assert!(silence >= config.request_limit, "{state} after {silence:?} without a Response");
             prop_assert_eq!((flow.bytes_delivered, flow.packets_sent), (0, 0));
-            // Requests leave after 0, 1, 3, 7, ... s; each, or its Response, was lost.
+            // Requests leave after 0, 1, 3, 7, ... s; each Request or its Response was lost.
             prop_assert!(drops >= 8, "{state} after {drops} drops");
         } else {
             // The server aborts 4 MSL after the first Request, and the client at most the Request limit later.

@@ -109,7 +109,7 @@ fn law_bbr_startup_doubles_delivery_each_round() {
     let mut engine = Engine::new(spec);
     let mut delivered = Vec::new();
     for round in 0..8 {
-        // 1 ms before the first packets of the next round arrive.
+        // This is 1 ms before the first packets of the next round arrive.
         engine.run_until(rtt + rtt / 2 + rtt * round + Nanos::from_millis(99));
         delivered.push(engine.delivered_packets() as f64);
     }

@@ -9,7 +9,8 @@ use crate::law::{assert_within, dumbbell, flows, run, spec};
 use narrows_cc::{Nanos, Value};
 use narrows_sim::{Engine, RunResult};
 
-/// Share of flow 1 with RTT `rtt_ms` against flow 0 with 10 ms: the mean over four seeds, whose shares vary by 0.02.
+/// Share of flow 1 with RTT `rtt_ms` beside flow 0 with an RTT of 10 ms: the mean over four seeds, between which the
+/// share varies by 0.02.
 fn long_flow_share(rtt_ms: u64, buffer: &str) -> f64 {
     let both = flows("bbr", 10, "") + &flows("bbr", rtt_ms, "");
     let text = dumbbell((60.0, Some(20.0)), ("100mbit", buffer), &both);
@@ -47,7 +48,7 @@ fn law_bbr_rtt_bias_grows_with_buffer_and_rtt_ratio() {
     assert_within("share of 50 ms against 10 ms", shares[1][2], 87.3 / (87.3 + 6.3), 0.03);
 }
 
-/// BBR without SACK settles at the link's rate, because it loses nothing after STARTUP. The losses of STARTUP
+/// BBR without SACK settles at the link's rate, because it loses no packet after STARTUP. The losses of STARTUP
 /// are repaired one hole per round trip and then by a timeout that retransmits much data. If any retransmitted data
 /// counted as delivered twice, BBR would overestimate the bandwidth and overflow the buffer repeatedly.
 #[test]

@@ -35,7 +35,7 @@ fn law_bbr3_alone_fills_pipe_with_small_queue() {
 /// Five flows share 0.3 BDP of buffer. BBR v1 keeps twice the BDP in flight regardless of losses, so the
 /// excess is lost all the time. BBR v3 loses only while it probes: a probe ends as soon as 2 % of a flight is
 /// lost, and the new bound prevents the flow from filling the buffer until the next probe. The losses of v3 stay
-/// below this threshold of 2 %, and v1 loses at least five times as much.
+/// below this threshold of 2 %, and v1 loses at least five times as many packets.
 #[test]
 fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
     let retransmitted = |scheme: &str| {
@@ -50,7 +50,7 @@ fn law_bbr3_shallow_buffer_loses_a_fifth_of_v1_losses() {
     assert!(v1 >= 5.0 * v3, "v1 retransmits {v1} %, v3 {v3} %");
 }
 
-/// Random loss below the threshold of 2 % lowers only the short-term bounds. In PROBE_DOWN bw_short falls to the send
+/// Random loss below the threshold of 2 % lowers only the short-term bounds. In PROBE_DOWN, bw_short falls to the send
 /// rate, 0.9 x 0.99 = 0.89 of the bandwidth. Each of the 50 rounds of PROBE_CRUISE then multiplies bw_short by at least
 /// 0.99 (1 - p), which is 0.98 at 1 % loss; the mean of this factor over the 50 rounds is 0.64. This gives 0.57 of the
 /// link for 50 of 62 rounds and, with the full rate in the other rounds, 0.65 in total. That is a lower bound, because

@@ -32,7 +32,7 @@ fn queue_until(engine: &mut Engine, from_s: f64, until_s: f64) -> Vec<u64> {
         .collect()
 }
 
-/// Flows of 20 and 100 ms share equally, fill the link and lose nothing.
+/// Flows of 20 and 100 ms share equally, fill the link and lose no packet.
 #[test]
 fn brf_mixed_rtts_share_equally_without_drops() {
     let result = run(&text(30.0, 5.0, "", &(flows("brf", 100, "count = 2") + &flows("brf", 20, "count = 3"))));
@@ -66,7 +66,7 @@ fn brf_and_cubic_share_by_flow_count_in_any_buffer() {
     }
 }
 
-/// Time until all rates stay within a tenth of their fair share after a flow joins at 10 s, in round-trip
+/// Time from the start of a flow at 10 s until all rates stay within a tenth of their fair shares, in round-trip
 /// times of 40 ms; and the longest queue in packets.
 fn joins(flows_before: u32, network: &str) -> (f64, u64) {
     // Without autotuning, Linux's receive window does not limit the rate at first.
@@ -91,13 +91,13 @@ fn joins(flows_before: u32, network: &str) -> (f64, u64) {
 /// All flows have their fair share two round trips after a flow joins.
 #[test]
 fn brf_join_settles_all_shares_in_two_round_trips() {
-    // One round trip for the handshake. In the paper's form, all other flows receive their share within one more round
-    // trip, because their control intervals are spread.
+    // The handshake takes one round trip. In the paper's form, all other flows receive their share within one more
+    // round trip, because their control intervals are spread.
     for flows in [1, 4, 9] {
         let (round_trips, queue) = joins(flows, "");
         assert!(round_trips <= 2.1, "{round_trips}");
-        // With urgent announcements the other flows receive their share late by the gap between two ACKs, not by a
-        // round trip.
+        // With urgent announcements, the other flows receive their share after at most the gap between two ACKs instead
+        // of a round trip.
         assert!(queue <= 30, "{queue}");
         let (round_trips, queue) = joins(flows, "router = { kind = \"brf\", urgent = false }");
         assert!(round_trips <= 2.1, "{round_trips}");
@@ -120,11 +120,11 @@ fn brf_leave_frees_share_within_four_round_trips() {
     }
     let round_trips = (settled - 5_000) as f64 / 40.0;
     // The written data drains and the FIN follows. Then one period passes until the next allocation, and another until
-    // the sender receives it.
+    // the sender receives its new share.
     assert!(round_trips <= 4.0, "{round_trips}");
 }
 
-/// Random loss of 2 % takes 2 % of the goodput, and the queue drops nothing.
+/// Random loss of 2 % takes 2 % of the goodput, and the queue drops no packet.
 #[test]
 fn brf_random_loss_costs_only_lost_packets() {
     let result = run(&text(20.0, 2.0, "loss = \"2%\"", &flows("brf", 20, "count = 2")));
@@ -303,8 +303,8 @@ fn brf_prediction_limits_known_flows_to_their_usage() {
     // reservations of both exist for a time (1.5 on average).
     let rest = (RATE - 1.5 * 1.1 * 2.0 / PAYLOAD) * PAYLOAD;
     assert_within("with", with, rest, 0.02);
-    // Half of the link is lost for 50 ms on average until the next allocation, one period of 100 ms, and 50 ms until
-    // the other flow's control interval.
+    // Half of the link's rate is unused for 200 ms on average: 50 ms until the next allocation, one period of 100 ms,
+    // and 50 ms until the other flow's control interval.
     let lost = (RATE / 2.0 * PAYLOAD - 2.2) * 0.2 / 0.5;
     assert_within("lost", with - without, lost, 0.1);
 }
@@ -325,8 +325,8 @@ fn brf_measured_capacity_keeps_changing_link_queue_short() {
 }
 
 /// Three flows join at 2.1 s with one share update per round trip. The resulting queue exceeds a tenth of the
-/// buffer. The controller polls the port and answers; then the queue drains within the longest round-trip time
-/// (equation 16).
+/// buffer. The controller polls the port and signals congestion; then the queue drains within the longest round-trip
+/// time (equation 16).
 #[test]
 fn brf_queue_drains_after_controller_poll() {
     let drained = |poll_ms: u32, delay_ms: u32| {
@@ -345,8 +345,8 @@ fn brf_queue_drains_after_controller_poll() {
         println!("polled every {poll_ms} ms, {delay_ms} ms away: {most} packets, drained after {until} ms");
         until
     };
-    // A poll interval of 100 ms and the controller's delay both ways, 10 ms. Each flow learns its share within a round
-    // trip, sends less for another, and may just miss one more update.
+    // The poll interval is 100 ms, and the controller's delay both ways is 10 ms. Each flow learns its share within a
+    // round trip, sends less for another round trip, and may just miss one more update.
     assert!(drained(100, 5) <= 100 + 10 + 160);
     // The next poll is at 4 s; the controller's delay both ways takes 200 ms.
     let slow = drained(2_000, 100);

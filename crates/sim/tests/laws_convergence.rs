@@ -20,15 +20,15 @@ const END: u64 = 45;
 ///   is as long as a slot, RCP corrects twice for one cause and its rate falls to a hundredth of the link. With slots
 ///   of 2.5 ms it would take as many round trips as at 40 ms.
 /// * XCP moves a tenth of the traffic between flows per round-trip time: until the new flow has its half, this takes
-///   about ln(0.1) / ln(0.9) = 22 round trips. When a flow leaves, the others receive its share as spare capacity in a
+///   about ln(0.1) / ln(0.9) = 22 round trips. When a flow leaves, the others get its share as spare capacity in a
 ///   few round trips.
-/// * BRF measures for a round-trip time and allocates; the rates arrive a round trip later. Nodectl requests
-///   a rate after the handshake.
+/// * BRF measures for a round-trip time and then allocates; the rates reach the senders a round trip later. A Nodectl
+///   sender requests a rate after the handshake.
 const LAWS: &[(&str, f64, f64)] = &[("rcp", 48.0, 8.0), ("xcp", 28.0, 8.0), ("brf", 4.0, 4.5), ("nodectl", 4.2, 4.0)];
 
-/// Round-trip times in milliseconds of the permanent flows; the joining flow has the first one. There are at most eight
-/// flows, because windows change by whole packets: with 17 flows the fair share would be 19 packets, of which two
-/// packets are more than a tenth.
+/// Round-trip times in milliseconds of the permanent flows; the joining flow has the first round-trip time of the list.
+/// There are at most eight flows, because windows change by whole packets: with 17 flows the fair share would be 19
+/// packets, and two packets are more than a tenth of it.
 const CASES: &[(&str, &[u64])] = &[
     ("1 flow", &[40]),
     ("4 flows", &[40; 4]),

@@ -130,7 +130,8 @@ fn law_olia_balia_match_best_path_and_leave_worse_one() {
 fn law_scenario_a_olia_balia_take_less_from_others_than_lia() {
     const SEEDS: u32 = 8;
     // Scenario A of Khalili et al. (CoNEXT 2012): five two-path users behind a server of 20 Mbit/s, and five
-    // single-path users. The second path of the two-path users is the only path of the others, with 20 Mbit/s.
+    // single-path users. The second path of the two-path users is the only path of the single-path users, with 20
+    // Mbit/s.
     //
     //   s --20-- m --------- p --- d
     //            '--- x --20------'
@@ -217,9 +218,9 @@ fn law_linked_schemes_leave_path_of_joining_tcp_and_return() {
 /// LIA uses the fast path with high loss; COUPLED does not.
 #[test]
 fn lia_uses_fast_lossy_path_that_coupled_leaves() {
-    // Wischik et al. (NSDI 2011, section 2.3): an RTT of 10 ms with 4 % loss against 100 ms with 1 %. A TCP flow gets
-    // four to five times as much on the first path. COUPLED moves everything to the path with less loss,
-    // regardless of round-trip times.
+    // Wischik et al. (NSDI 2011, section 2.3): a path with an RTT of 10 ms and 4 % loss against a path with 100 ms and
+    // 1 %. A TCP flow gets four to five times as much goodput on the first path. COUPLED moves all data to the path
+    // with less loss, regardless of round-trip times.
     let paths = lossy([4.0, 1.0], [5, 50]);
     let [fast, slow] = alone(&paths);
     assert!(fast > 3.0 * slow, "{fast} {slow}");

@@ -193,7 +193,7 @@ fn law_dccp_bbr_high_loss_keeps_rate_that_bbr_loses() {
     assert!([bbr, adaptive].iter().all(|means| means.is_sorted_by(|a, b| a[0] > b[0])));
 }
 
-/// A recovery lasts a round trip, because nothing is retransmitted. During recovery, Linux's BBR conserves packets:
+/// A recovery lasts a round trip, because no data is retransmitted. During recovery, Linux's BBR conserves packets:
 /// the window equals the delivered data. At 15 % loss, one recovery follows the other, so no probe delivers
 /// more than the estimate, with both schemes over DCCP.
 #[test]
@@ -374,7 +374,7 @@ fn dccp_abandoned_or_stopped_flow_does_not_complete() {
     }
 }
 
-/// Every sent packet arrives or is lost, and nothing is sent after a stop.
+/// Every sent packet arrives or is lost, and no data is sent after a stop.
 #[test]
 fn dccp_stop_ends_sending_and_accounts_every_packet() {
     for scheme in ["ccid2", "ccid3", "dccp-bbr", "cubic"] {
@@ -447,9 +447,9 @@ fn dccp_dead_link_silences_sender_until_it_recovers() {
         assert_eq!(alive.to_bits(), dead.to_bits(), "{scheme}: data arrives over a dead link");
         // Ten seconds after the outage the rate is the same as before.
         assert_within(scheme, (end - later) * 8e-6 / 15.0, 10.0 * 1448.0 / (1448.0 + HEADER), 0.05);
-        // A window is lost: BDP and buffer are 67 packets. CCID 3's rate halves every four round trips, so CCID 3 loses
-        // eight windows. Then each timer sends one packet; timers double from a fifth of a second, and CCID 3 sends one
-        // packet in 16 s.
+        // The outage drops a window of at most 67 packets (BDP and buffer). CCID 3's rate halves every four round
+        // trips, so CCID 3 loses eight windows. Afterwards each expiry of a timer sends one packet: timers double from
+        // a fifth of a second, and CCID 3 sends one packet in 16 s.
         let most = if scheme == "ccid3" { 8 * 67 } else { 67 + 10 };
         assert!((30..=most + 10).contains(&lost), "{scheme}: {lost} lost");
     }

@@ -35,7 +35,7 @@ fn extremes(result: &RunResult) -> (f64, f64) {
     (all().fold(0.0, f64::max), all().fold(f64::INFINITY, f64::min))
 }
 
-/// All flows get the same share of the whole link, the queue is short, and nothing is dropped.
+/// All flows get the same share of the whole link, the queue is short, and no packet is dropped.
 #[track_caller]
 fn assert_equal_shares(scheme: &str, count: u32, result: &RunResult, tolerance: f64) {
     let link = &result.links[0];

@@ -40,7 +40,7 @@ fn htb_unresponsive_flow_stays_in_policed_class() {
     let [cubic, newreno, policed] = &result.links[0].classes[..] else { panic!("three classes") };
     assert_eq!([&cubic.class, &newreno.class, &policed.class], ["c", "n", "d"]);
     assert_within("the policed class", policed.sent_mbit_s, 10.0, 0.01);
-    // A packet of the policed class waits while the other two classes spend their tokens, for one packet of debt each,
+    // A packet of the policed class waits while the other two classes spend their tokens and one packet of debt each,
     // and for the packet in transmission. The tokens of a class are at most one packet plus the tokens that accrue in
     // 1 ms and in the transmission time of six packets.
     let saved = 2.0 * 1500.0 + 90e6 / 8.0 * (1e-3 + 6.0 * 1500.0 / 12.5e6);
@@ -71,7 +71,7 @@ fn htb_stopped_flow_lends_rate_to_other_class() {
 /// A ceiling below the link rate leaves the link idle, for a constant rate and a capacity trace.
 #[test]
 fn htb_ceiling_below_link_rate_leaves_link_idle() {
-    // Delivery opportunities of 1500 B every millisecond: 12 Mbit/s.
+    // The trace has delivery opportunities of 1500 B every millisecond, which is 12 Mbit/s.
     for capacity in ["rate = \"12mbit\"", "capacity_trace = \"even.trace\""] {
         let network = format!(
             r#"{capacity}

@@ -59,8 +59,8 @@ fn multipath_four_subflows_fill_both_paths() {
 /// Over two paths, Nodectl gives a connection all of the first path and half of the path that it shares.
 #[test]
 fn multipath_nodectl_gets_first_path_and_half_of_shared_one() {
-    // The connection has 10 Mbit/s to itself and shares 4 Mbit/s with another flow. It gets 10 + 2, because each port
-    // sees one subflow.
+    // The connection has 10 Mbit/s to itself and shares 4 Mbit/s with another flow. It gets 10 + 2 Mbit/s, because each
+    // port sees one subflow.
     let paths = TwoPaths {
         rates: [10.0, 4.0],
         network: "[network]\nrouter = \"nodectl\"\nbuffer = \"100pkt\"".to_owned(),
@@ -122,8 +122,9 @@ fn multipath_dead_path_moves_goodput_within_two_timeouts() {
         engine.run_until(Nanos::from_millis(ms));
         engine.connection_delivered(0).as_f64()
     };
-    // The RTT is 40 ms and another 40 ms with a full queue. A probe is sent after 2 x 80 + 2 ms, the first timeout
-    // follows 80 + 200 ms later, and the second after twice that time. Data in flight on the path arrives 40 ms later.
+    // The RTT is 40 ms, or 80 ms with a full queue. A probe is sent after 2 x 80 + 2 ms, the first timeout follows
+    // 80 + 200 ms later, and the second timeout after twice that time. Data that has passed the failed link is still
+    // acknowledged during the first 40 ms.
     let (stall, before) = (162 + 280 + 560 + 40, at(10_000));
     let silent = at(10_100);
     let after = at(10_000 + stall + 50);
@@ -140,9 +141,9 @@ fn multipath_dead_path_moves_goodput_within_two_timeouts() {
 /// A connection stops using a path that fails in either direction, and uses the path again after it recovers.
 #[test]
 fn multipath_recovered_path_is_used_again() {
-    // From 10 s to 20 s the second path drops all data or all ACKs. The probe is a retransmission whose timeout has
-    // doubled five times from 200 ms (it is sent 6.3 s after the last ACK, then 12.7 s after it): the path is used
-    // again by 23 s.
+    // From 10 s to 20 s the second path drops all data or all ACKs. Retransmissions probe the path. Their timeout
+    // doubles from 200 ms: after five doublings a probe is sent 6.3 s after the last ACK, and the next probe 12.7 s
+    // after the last ACK. The path is therefore used again by 23 s.
     let lost = || Some(LossTrace::parse("10000 20000 1").expect("valid"));
     for (from, to) in [("s", "b"), ("b", "s")] {
         let mut spec = spec(&TwoPaths { seconds: 40.0, ..TwoPaths::default() }.text(&both("newreno", "")));
@@ -168,7 +169,8 @@ fn law_multipath_small_window_matches_faster_path() {
     // The RTT is 20 ms on the first path and 200 ms on the second. To fill the first path, its BDP of 25 kB and an
     // equal amount of queue are needed. Without opportunistic retransmission, a segment on the slow path would block
     // the window for 200 ms: 64 KiB in that time are 2.6 Mbit/s. One or two retransmissions in 200 ms, of segments that
-    // the slow path may still deliver, cost 1 % of the first path. Paths with similar delays must not be slower either.
+    // the slow path may still deliver, cost 1 % of the first path's rate. With similar delays, too, both paths must not
+    // be slower than the faster path alone.
     let windows = [32u64, 48, 64, 128];
     let cases = windows.into_iter().flat_map(|kib| [[10, 100], [10, 40], [20, 25]].map(|delays| (kib, delays)));
     for (kib, delays) in cases {

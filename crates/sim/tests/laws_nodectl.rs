@@ -24,12 +24,12 @@ fn flow(more: &str) -> String {
     flows("nodectl", 20, more)
 }
 
-/// Any number of flows share a bottleneck exactly and lose nothing.
+/// Any number of flows share a bottleneck exactly and lose no packet.
 #[test]
 fn nodectl_flows_share_bottleneck_exactly_without_loss() {
     for count in [1, 2, 3, 7, 20] {
         let result = run(&text(20.0, 5.0, "", &flow(&format!("count = {count}"))));
-        // Tolerance: one packet in 15 s, of at least 2250 packets (of each of 20 flows).
+        // Tolerance: one packet. Each of 20 flows sends 2250 packets in 15 s, and fewer flows send more each.
         assert_rates(&result, &vec![RATE / f64::from(count); count as usize], 0.001);
         assert_lossless(&result);
         assert!(result.links[0].utilization > 0.999, "{}", result.links[0].utilization);
@@ -54,13 +54,13 @@ fn nodectl_table_7_three_transmissions_get_12_mbit() {
 /// A file waits one round trip for its rate and then gets the whole link.
 #[test]
 fn nodectl_file_waits_one_round_trip_for_its_rate() {
-    // SYN and request take 2 RTT and their transmission, then follow 1000 packets at 36 Mbit/s; the last packet
-    // and its ACK take one more RTT.
+    // The SYN and the request take two round trips and their transmission times. Then follow 1000 packets at 36 Mbit/s;
+    // the last packet and its ACK take one more round trip.
     let result = run(&text(5.0, 0.0, "", &flow("size = \"1448000B\"\ntcp = { receive_autotuning = false }")));
     let packet = 1500.0 * 8.0 / (RATE * 1e6);
     let expected = 2.0 * RTT + 1000.0 * packet + RTT;
     let completion = result.flows[0].completion_s.expect("a completion time");
-    // Handshake, request and ACKs of 52 to 60 B take 13 us each, plus one packet.
+    // Tolerance: one packet, and 13 us for each packet of 52 to 60 B (handshake, request, ACKs).
     assert!((completion - expected).abs() < packet + 5.0 * 13e-6, "{completion}, not {expected}");
     assert_lossless(&result);
 }
@@ -74,7 +74,7 @@ fn settles(text: &str, event: f64, until: f64, expected: &[f64]) -> f64 {
         engine.run_until(Nanos::from_secs_f64(now));
         for (flow, wire) in expected.iter().enumerate().filter(|(_, wire)| **wire > 0.0) {
             let window = 2.0 * wire * PAYLOAD * 1e6 / 8.0 * RTT;
-            // The measured RTT includes the queue of a packet or two: 5 %.
+            // The tolerance is 5 %, because the measured RTT includes a queue of one or two packets.
             if (cwnd(&engine, flow) / window - 1.0).abs() > 0.05 {
                 settled = now + 0.001;
             }
@@ -172,8 +172,8 @@ fn nodectl_lost_messages_do_not_stop_convergence() {
 /// second. After the repair the flow gets its rate back, although it could not use the rate during the stall.
 #[test]
 fn nodectl_flow_recovers_rate_after_stall() {
-    // 4.3 MB/s fill the window of 4 MB in a second. 15 of 3000 packets per second are lost, and one of 200
-    // retransmissions: every 13 s.
+    // 4.3 MB/s fill the window of 4 MB in a second. 15 of 3000 packets per second are lost. One of 200 retransmissions
+    // is lost too, which is one every 13 s.
     let result = run(&text(
         20.0,
         0.0,
@@ -359,17 +359,17 @@ fn nodectl_rate_limited_elsewhere_goes_to_neighbours() {
 /// Data in each direction leaves capacity for the ACKs of the other direction.
 #[test]
 fn nodectl_two_directions_reserve_room_for_acks() {
-    // An ACK per two packets from the start.
+    // Receivers send one ACK per two packets from the start.
     let slow = "tcp = { quick_growth = false }";
     let flows = routed(&["a", "b"], slow) + &routed(&["b", "a"], slow);
     let result = run(&graph(20.0, 5.0, &[("a", "b")], &flows));
-    // One ACK of 52 B per two packets of 1500 B, and a tenth more: x + 1.1 * 52/3000 * x = 10. The reserve is
-    // computed from the control interval with most ACKs; intervals of 10 ms contain four or five ACKs.
+    // The node reserves a tenth more than one ACK of 52 B per two packets of 1500 B, so x + 1.1 * 52/3000 * x = 10. The
+    // reserve is computed from the control interval with most ACKs; intervals of 10 ms contain four or five ACKs.
     assert_rates(&result, &[10.0 / (1.0 + 1.1 * 52.0 / 3000.0); 2], 0.01);
     assert_lossless(&result);
 }
 
-/// Three hundred flows that start one by one lose nothing and share equally.
+/// Three hundred flows that start one by one lose no packet and share equally.
 #[test]
 fn nodectl_300_staggered_flows_share_without_loss() {
     // Packets of paced flows may meet: at most one packet of each flow is queued.

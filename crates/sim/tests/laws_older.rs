@@ -14,7 +14,7 @@ fn alone(scheme: &str, buffer: &str, warmup_s: f64, duration_s: f64) -> RunResul
 }
 
 /// Mean window in segments of one flow under deterministic loss, as in [`lossy`], over `losses` losses at the
-/// expected window. Skips the first two fifths.
+/// expected window. The first two fifths of the run are not measured.
 fn under_periodic_loss(scheme: &str, period: f64, losses: f64, expected: f64) -> f64 {
     let seconds = losses * period / expected * 0.1;
     let loss = format!("{{ kind = \"periodic\", every = {period:.0} }}");
@@ -28,7 +28,7 @@ fn under_periodic_loss(scheme: &str, period: f64, losses: f64, expected: f64) ->
 struct Path {
     pipe: f64,
     window: f64,
-    /// In base round-trip times.
+    /// Elapsed time in base round-trip times.
     time: f64,
     sent: f64,
     /// Packets queued, summed over time.
@@ -80,7 +80,7 @@ fn bic_increment(w: f64, w_max: f64) -> f64 {
 
 /// Models BIC's saw-tooth segment by segment, with one ACK per two segments, over 400 losses, the first 40 of which
 /// are skipped. `lost` decides whether a packet is lost, from the path and the number of packets since the last
-/// detected loss. A loss is detected `late` windows of packets later.
+/// detected loss. A loss is detected after another `late` windows of packets.
 fn bic(pipe: f64, late: f64, lost: impl Fn(&Path, f64) -> bool) -> Path {
     let (mut path, mut w_max) = (Path::new(pipe, 100.0), 100.0);
     for epoch in 0..400 {
@@ -88,7 +88,7 @@ fn bic(pipe: f64, late: f64, lost: impl Fn(&Path, f64) -> bool) -> Path {
             path = Path::new(pipe, path.window);
         }
         let before = path.sent;
-        path.round(); // in recovery nothing grows
+        path.round(); // the window does not grow in recovery
         let (mut credit, mut found) = (0.0, f64::INFINITY);
         while path.sent < found {
             if found == f64::INFINITY && lost(&path, path.sent - before) {
@@ -143,8 +143,8 @@ fn law_compound_periodic_loss_window_matches_closed_form() {
 }
 
 /// A pipe of 833 packets with a buffer of a tenth of the pipe. Reno's window falls to 0.55 of the pipe and grows by one
-/// packet per round trip: Reno wastes at least (1 - 0.55)² / 2 of 1.1² / 2 - 0.55² / 2. BIC's window falls to 0.88 and
-/// recovers within seconds.
+/// packet per round trip: Reno wastes at least the fraction ((1 - 0.55)² / 2) / (1.1² / 2 - 0.55² / 2) of the capacity.
+/// BIC's window falls to 0.88 of the pipe and recovers within seconds.
 #[test]
 fn law_bic_long_fat_path_is_filled_unlike_reno() {
     let buffer = 0.1 * PIPE;
@@ -171,9 +171,9 @@ fn reno_utilisation(buffer: f64) -> f64 {
 /// On the same path Compound's delay window fills the pipe in about 27 round trips; Reno needs 375. From then on `win`
 /// oscillates around the pipe until Reno's window alone overflows the buffer. `win` grows by g = win^(3/4) / 8 per
 /// round trip until Compound measures gamma = 30 packets in the queue. The measurement is two to three round trips old
-/// (a round reports the previous round, and its minimum RTT the end of the round before that). Then the delay window
-/// gives up all queued packets. The queue therefore oscillates between 0 and about gamma + 2.5 g = 79 packets; the mean
-/// is half of that.
+/// (a round reports the previous round, whose minimum RTT stems from the end of the round before). Then the delay
+/// window gives up all queued packets. The queue therefore oscillates between 0 and about gamma + 2.5 g = 79 packets;
+/// the mean is half of that.
 #[test]
 fn law_compound_long_fat_path_is_filled_with_small_queue() {
     let buffer = 0.1 * PIPE;
@@ -209,7 +209,7 @@ fn law_compound_deep_buffer_is_reno() {
 }
 
 /// In equilibrium each FAST flow has alpha packets in the queue, at any rate and round-trip time. The link
-/// never idles, and a buffer for the packets of all flows loses nothing. The packet in transmission does not count as
+/// never idles, and a buffer for the packets of all flows drops no packet. The packet in transmission does not count as
 /// queued.
 #[test]
 fn law_fast_flow_queues_alpha_packets() {

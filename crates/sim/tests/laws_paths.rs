@@ -8,7 +8,7 @@ use narrows_sim::RunResult;
 ///   s -- 50 -- a      b       t -- 100 -- x
 ///             30 y 30
 /// ```
-/// Rates in Mbit/s; 4 ms for each link behind `a`, 1 ms for the others.
+/// Rates are in Mbit/s. The delay of each link behind `a` is 4 ms, that of the others 1 ms.
 fn network(duration_s: f64, warmup_s: f64, flows: &str) -> String {
     let links = [
         ("s", "a", "50mbit", "1ms"),

@@ -58,7 +58,8 @@ fn metrics_mean_queue_excludes_wait_beyond_end() {
 }
 
 /// Losses and retransmissions after the warm-up are divided by the packets sent after the warm-up: one in a hundred. If
-/// losses were counted from the start, the result would be 2 %; if packets were, there would be twice as many.
+/// losses were counted from the start, the result would be 2 %; if packets were counted from the start, their number
+/// would be twice as high.
 #[test]
 fn metrics_loss_and_repair_are_those_after_warmup() {
     let rest = "loss = { kind = \"periodic\", every = 100 }\n".to_owned() + &flows("fixed:window=40", 40, "");

@@ -6,7 +6,8 @@ use narrows_cc::Bytes;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TimerRules {
     /// Linux: RTO = srtt + max(4 rttvar, minimum), with Linux's filter of the variation. With one packet in flight, the
-    /// tail-loss probe waits longer by the minimum RTO, otherwise by 2 ms; the same holds for the reordering timer.
+    /// tail-loss probe waits longer by the minimum RTO, otherwise by 2 ms. The reordering timer always waits longer by
+    /// 2 ms.
     #[default]
     Linux,
     /// RFC 6298 and RFC 8985: RTO = max(srtt + max(4 rttvar, G), minimum), where G is the maximum acknowledgement

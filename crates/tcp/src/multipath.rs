@@ -38,7 +38,7 @@
 //! * RFC 6182, Architectural Guidelines for Multipath TCP Development.
 //!
 //! ## Differences
-//! 1. Keys, tokens and authenticators occupy their size in SYNs but have no contents. The third packet of a handshake
+//! 1. Keys, tokens and authenticators take up space in SYNs but have no contents. The third packet of a handshake
 //!    does not repeat them, and a joined subflow sends data immediately, not after the fourth packet (RFC 8684 section
 //!    3.2).
 //! 2. Data sequence numbers begin at 0, and DATA_FIN takes no number: it is carried by the FINs of the subflows, which
@@ -48,10 +48,10 @@
 //!    window, and some schemes have no window to halve. A path is not penalised if its data arrives before a copy
 //!    would.
 //! 5. Unlike Linux's, opportunistic retransmission covers more than the first segment of the window and starts
-//!    before the window is full. If it started only then, the copy would be the last packet in the fast path's queue.
-//!    That queue would empty until the acknowledgement, and then a whole window would leave at once into a queue too
-//!    short for it. The benefit is computed from the departure time of the original, not from a ratio of round-trip
-//!    times.
+//!    before the window is full. If it started only with a full window, the copy would be the last packet in the fast
+//!    path's queue. That queue would drain until the acknowledgement of the copy arrives, and then a whole window would
+//!    leave in one burst, for which the queue is too short. The benefit is computed from the departure time of the
+//!    original, not from a ratio of round-trip times.
 //! 6. There is no checksum, fallback to plain TCP, REMOVE_ADDR or backup flag.
 //! 7. After a tail loss the probe retransmits the last packet of its subflow instead of sending new data.
 

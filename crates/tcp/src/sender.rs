@@ -17,7 +17,7 @@
 //! 2. RACK's minimum round-trip time covers the whole connection, not the last five minutes. Packets sent at
 //!    the same time are ordered by departure, not by sequence number.
 //! 3. With `ReductionFrom::Flight`, FlightSize at congestion is the data outstanding when the acknowledgement
-//!    arrived, without limited transmit; RecoverFS of proportional rate reduction includes it.
+//!    arrived, without limited transmit; RecoverFS of proportional rate reduction includes limited transmit.
 //! 4. A spurious timeout or recovery is undone immediately (RFC 3522, RFC 3708). The undo is reported to the scheme
 //!    instead of the end of the recovery. F-RTO (RFC 5682) is not implemented; timestamps and DSACK detect spurious
 //!    timeouts.
@@ -104,7 +104,7 @@ struct Milestones {
     released: usize,
 }
 
-/// Set of transmissions outside the normal packet selection.
+/// Pending transmissions outside the normal packet selection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Pending(u8);
 

@@ -37,7 +37,7 @@ pub struct SenderStats {
     pub rate_samples: u64,
     /// Round-trip time samples taken, including that of the handshake.
     pub rtt_samples: u64,
-    /// Packets that the pacer delayed although the window had room.
+    /// Packets that the pacer delayed although the window allowed them.
     pub paced_waits: u64,
 }
 

@@ -103,8 +103,8 @@ proptest! {
         prop_assert_eq!(pipe.receiver.stats().bytes_in_order, size);
         let stats = pipe.sender.stats();
         prop_assert_eq!(stats.bytes_sent - stats.bytes_retransmitted, size);
-        // Only probes, the retransmission after a timeout and, without SACK, that of the next hole may exceed the
-        // window.
+        // Only probes, the retransmission after a timeout and, without SACK, the retransmission of the next hole may
+        // exceed the window.
         let forced = stats.tlp_probes + stats.timeouts + if config.sack { 0 } else { stats.retransmits };
         prop_assert!(pipe.beyond_window <= forced, "{} beyond the window, {forced} allowed", pipe.beyond_window);
         prop_assert!(pipe.sender.completed_at().is_some());

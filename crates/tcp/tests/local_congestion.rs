@@ -73,7 +73,7 @@ fn local_drop_counts_as_no_transmission() {
     assert_eq!(*sender.stats(), before);
     let info = sender.info();
     assert_eq!((info.unacked, info.unsent.as_u64(), info.probes), (0, 3 * SEGMENT, 0));
-    // CUBIC reduces ten segments to 0.7 of them.
+    // CUBIC sets ssthresh to 0.7 x 10 segments.
     assert_eq!(info.ssthresh.map(|bytes| bytes.as_u64() / SEGMENT), Some(7));
     assert_eq!((sender.deadline(), sender.probes()), (ms(50) + info.rto, Some(0)));
 

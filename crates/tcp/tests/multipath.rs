@@ -314,7 +314,7 @@ fn path_given_up_is_used_again_after_an_ack() {
     assert!(after > before + 100, "{before} then {after}");
 }
 
-/// A full receive window triggers an opportunistic retransmission of its first data on the faster path.
+/// When the receive window is full, the first data in the window is retransmitted on the faster path.
 #[test]
 fn full_window_retransmits_its_edge_on_faster_path() {
     // A window of four segments; the RTT is 400 ms on the second path and 20 ms on the first.

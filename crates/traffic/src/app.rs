@@ -36,7 +36,7 @@ pub struct App {
 }
 
 impl App {
-    /// An application that starts at `start`, with its own random stream.
+    /// An application that starts at `start`, with a separate random stream.
     pub fn new(config: AppConfig, random: Random, start: Nanos) -> Self {
         Self {
             config,
@@ -188,7 +188,7 @@ mod tests {
     /// A constant bit rate does not drift because of rounding.
     #[test]
     fn cbr_does_not_drift() {
-        // 1000 B at 3 MB/s are one write per 333 333.33 ns, so write 3001 is exactly one second after the first.
+        // 1000 B at 3 MB/s are one write per 333 333.33 ns, so write 3001 is exactly one second after the first write.
         let mut app = app(AppConfig::Cbr { rate: Rate::from_bytes_per_sec(3_000_000), write: Bytes::new(1000) });
         app.on_time(Nanos::from_millis(10), Bytes::ZERO);
         assert_eq!(app.limit(), Bytes::new(1000));
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!((calls.limit(), calls.is_finished()), (Bytes::new(3000), true));
     }
 
-    /// A file stopped half-way has no size; a file stopped after its end has one.
+    /// A file stopped half-way has no size; a file stopped after its end has its size.
     #[test]
     fn file_stopped_half_way_has_no_size() {
         let mut whole = app(AppConfig::File(Bytes::new(5000)));

@@ -22,7 +22,7 @@ impl Host {
         self.compare(line, "TCP_CM_INQ", seen, message.field("cmsg_data"))
     }
 
-    /// Reads a timestamp from the error queue and compares it with the script's.
+    /// Reads a timestamp from the error queue and compares it with the script's timestamp.
     pub(super) fn read_stamp(&mut self, line: usize, call: &Call) -> Result<Outcome, Problem> {
         let Some(stamp) = self.connection.as_mut().and_then(super::Connection::take_stamp) else {
             return Ok(Outcome::Done(Err("EAGAIN")));

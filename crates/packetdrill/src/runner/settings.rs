@@ -64,8 +64,9 @@ impl Choices {
         Ok(own)
     }
 
-    /// Widens the tolerance for an inexact clock: at least `lateness`, at least the default fraction of each wait, and
-    /// two ticks more. Timers of Linux count ticks of up to 4 ms, and expire late by up to an eighth of a long wait.
+    /// Widens the tolerance for an inexact clock to at least `lateness` and at least the default fraction of each wait,
+    /// and adds two ticks. Timers of Linux count ticks of up to 4 ms, and expire late by up to an eighth of a long
+    /// wait.
     pub(super) fn widen(&mut self, lateness: Option<Nanos>) {
         if let Some(lateness) = lateness {
             self.tolerance = self.tolerance.max(lateness);

@@ -61,7 +61,8 @@ fn runner_wrong_packets_fail_at_their_line() {
     fails("+0 write(4, ..., 1000) = 1000\n+0 > P. 1:1001(1000) ack 1 <nop,nop,TS val 1 ecr 1>", 2, "(TCP options)");
 }
 
-/// A script fails at a packet that it does not expect: before an expected packet, from a burst, or from a timer.
+/// A script fails at a packet that it does not expect: a packet before an expected packet, the rest of a burst, or a
+/// packet that a timer sends.
 #[test]
 fn runner_unexpected_packets_fail() {
     fails(
@@ -75,7 +76,7 @@ fn runner_unexpected_packets_fail() {
         2,
         "expected no more packets; seen",
     );
-    // A tail-loss probe.
+    // The unexpected packet is a tail-loss probe.
     fails(&format!("{TEN}+1 < . 1:1(0) ack 10001 win 1000"), 2, "expected no more packets; seen");
     // Reactions to events after the last expected packet are not compared.
     passes(
@@ -87,7 +88,7 @@ fn runner_unexpected_packets_fail() {
 #[test]
 fn runner_false_assertion_shows_values() {
     passes(&format!("{TEN}+0 %{{ assert tcpi_unacked == 10 and tcpi_snd_cwnd == 10 and tcpi_lost == 0 }}%"));
-    // The first sample is 100 ms: the deviation is half of that, and the timeout is 100 + 4 x 50 ms.
+    // The first RTT sample is 100 ms: the deviation is half of the sample, and the timeout is 100 + 4 x 50 ms.
     passes("+0 %{ assert tcpi_rtt == 100000 and tcpi_rttvar == 50000 and tcpi_rto == 300000 }%");
     fails(
         &format!("{TEN}+0 %{{ assert tcpi_unacked == 9, tcpi_unacked }}%"),

@@ -48,8 +48,8 @@ impl Extension {
         Ok(true)
     }
 
-    /// Settings of TCP with segments of this size. If an amount of bytes is less than such a segment and therefore
-    /// refused, the settings checked with the default segment size are used unchanged.
+    /// Settings of TCP with segments of this size. If an amount of bytes is less than a segment of this size and is
+    /// therefore refused, the settings for the default segment size are used unchanged.
     pub(crate) fn tcp(&self, segment: u16) -> TcpConfig {
         let usual = || self.parsed(TcpConfig::default().segment).map(|config| TcpConfig { segment, ..config });
         self.parsed(segment).or_else(|_| usual()).unwrap_or_default()

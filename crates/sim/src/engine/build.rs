@@ -165,7 +165,8 @@ impl<O: Observer> Engine<O> {
                 .with_window(flow.tcp.initial_window)
                 .with_sack(flow.tcp.sack),
         );
-        // A multipath connection owns its application. Only its first subflow starts by itself; it opens the others.
+        // A multipath connection owns its application. Only its first subflow starts by itself; the connection opens
+        // the others.
         let own = connections.of(number).map(|own| &connections.all[own]);
         let (app, mut receiver) = match own {
             None => (flow.app, Receiver::new(number, &flow.tcp)),

@@ -76,7 +76,8 @@ impl<O: Observer> Engine<O> {
                 if let Some(taken) = back {
                     packet.hop = taken as u8;
                 } else {
-                    // The reverse path does not pass this node: propagate back over the forward path.
+                    // The reverse path does not pass this node, so the packet takes the delays of the forward path back
+                    // to the sender.
                     packet.hop = (self.steps_of_route(routes.reverse).count() - 1) as u8;
                     let before = self.steps_of_route(routes.forward).take_while(|step| step.link as usize != index);
                     at += before.map(|step| self.hops[step.hop as usize].line.delay()).sum::<Nanos>();

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 pub use network::TRACES;
 use network::{network, queueing};
 
-/// Draws one of the strings; failures shrink towards the first.
+/// Draws one of the strings; failures shrink towards the first string.
 fn one_of(texts: &'static [&'static str]) -> impl Strategy<Value = String> {
     prop::sample::select(texts).prop_map(str::to_owned)
 }

@@ -28,7 +28,7 @@ enum Place {
     Receiver,
     /// The node before the link; packets come from the receiver.
     Node,
-    /// The sender; packets come from that node.
+    /// The sender; packets come from the node before the link.
     Sender,
 }
 
@@ -118,8 +118,8 @@ impl Port {
         self.wire.insert((at, self.number), (place, packet));
     }
 
-    /// Opens one flow per `gap` from `start` on. Each sends a SYN and, a round-trip time later, the control message
-    /// that precedes its data, if the scheme has one.
+    /// Opens one flow per `gap` from `start` on. Each flow sends a SYN and, a round-trip time later, the control
+    /// message that precedes the flow's data, if the scheme has such a message.
     pub fn open_flood(&mut self, numbers: std::ops::Range<u32>, start: Nanos, gap: Nanos) {
         for (n, flow) in numbers.enumerate() {
             let at = start + gap * n as u64;

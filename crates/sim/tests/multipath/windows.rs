@@ -3,7 +3,8 @@
 
 use narrows_cc::Random;
 
-/// A subflow. All values in segments: window, ACKed since the last loss, and ACKed between the last two losses.
+/// A subflow: its window, the data ACKed since the last loss, and the data ACKed between the last two losses, all in
+/// segments.
 #[derive(Clone, Copy, Debug)]
 struct Subflow {
     window: f64,

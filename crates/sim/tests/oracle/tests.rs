@@ -65,7 +65,7 @@ fn oracle_acks_reduce_reverse_capacity() {
     close(&max_min_beside_acks(&[10.0, 10.0], &[flow(0, 1)], 0.02, 1.0), &[10.0]);
 }
 
-/// Headroom for limited flows reduces the rates of the others.
+/// Headroom for limited flows reduces the rates of the other flows.
 #[test]
 fn oracle_headroom_of_limited_flows_reduces_others() {
     let with_headroom = |capacities: &[f64], flows: &[Flow]| max_min_with_headroom(capacities, flows, 1.5);

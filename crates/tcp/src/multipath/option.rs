@@ -68,8 +68,8 @@ impl MptcpOption {
     /// Writes the option into a packet, replacing any other option.
     #[inline]
     pub fn write(self, packet: &mut Packet) {
-        // Sizes in RFC 8684: MP_CAPABLE 4 and 12 bytes, MP_JOIN 12 and 16, mapping 4 + 8 + 4 + 2 and two bytes of
-        // padding, DATA_ACK 4 + 4.
+        // Sizes in RFC 8684: MP_CAPABLE has 4 bytes in a SYN and 12 in a SYN-ACK, MP_JOIN 12 and 16, a mapping 4 + 8 +
+        // 4 + 2 and two bytes of padding, DATA_ACK 4 + 4.
         packet.set_option(Some(match self {
             Self::Capable { answer } => RawOption::new(CAPABLE, if answer { 12 } else { 4 }, &[(u32::from(answer), 0)]),
             Self::Join { address, answer } => {

@@ -76,12 +76,13 @@ mod tests {
         own.halve(Nanos::ZERO, Nanos::ZERO, 8 * MSS, MSS);
         own.grow(MSS, MSS, MSS, 100 * MSS);
         assert!(!own.admits(4 * MSS, 1), "not used");
-        // Four acknowledgements of a segment acknowledge a whole window: the cap is 4 + 1/4 + 1/4.25 + ... = 4.92.
+        // Four acknowledgements of a segment cover a whole window: the cap becomes 4 + 1/4 + 1/4.25 + ... = 4.92
+        // segments.
         (0..4).for_each(|_| own.grow(MSS, 3 * MSS, MSS, 100 * MSS));
         assert!(own.admits(4 * MSS, 900) && !own.admits(4 * MSS, 940));
         let mut large = PenalisationCap::default();
         large.halve(Nanos::ZERO, Nanos::ZERO, 800 * MSS, MSS);
-        // 400 acknowledged segments raise the cap by an eighth, 50 segments.
+        // 400 acknowledged segments raise the cap by an eighth, that is by 50 segments.
         (0..400).for_each(|_| large.grow(MSS, 449 * MSS, MSS, 1_000 * MSS));
         assert!(large.admits(450 * MSS - 1, 1) && !large.admits(450 * MSS, 1));
         large.grow(MSS, 449 * MSS, MSS, 450 * MSS);

@@ -173,7 +173,7 @@ impl MultipathSender {
         let mut plain = *packet;
         if packet.kind() == Kind::Tcp {
             self.on_data_ack(packet);
-            // The window limits the connection, not the subflow.
+            // The advertised window limits the connection, not the subflow.
             *plain.tcp_mut().window = u32::MAX;
         }
         let sender = senders[own].sender_mut();

@@ -279,7 +279,7 @@ mod tests {
     }
 
     /// A duplicate starts quick acknowledgements again. Acknowledgements of out-of-order data count as quick
-    /// acknowledgements, and are not compressed until these are used up.
+    /// acknowledgements, and are not compressed until the quick acknowledgements are used up.
     #[test]
     fn quick_acks_follow_a_duplicate_and_count_out_of_order_data() {
         let mut timing = timing(TcpConfig::default());
@@ -327,8 +327,8 @@ mod tests {
         assert!(timing.on_in_order(MS, 1, false));
     }
 
-    /// The first three acknowledgements of data after a hole are sent immediately, later ones after 5 % of the RTT, at
-    /// most 1 ms.
+    /// The first three acknowledgements of data after a hole are sent immediately; further acknowledgements are delayed
+    /// by 5 % of the RTT, at most 1 ms.
     #[test]
     fn sack_compression_begins_with_the_fourth() {
         let mut timing = timing(TcpConfig { quick_acks: 0, ..TcpConfig::default() });

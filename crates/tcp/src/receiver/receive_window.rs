@@ -157,8 +157,8 @@ impl Window {
     fn resize(&mut self, read: u32, rtt_us: u64, waiting: u64) {
         let before = u64::from(self.read).max(1);
         self.read = read;
-        // A measurement is a round trip old, so the window covers two round trips. It grows further with the measured
-        // growth, because the rate doubles meanwhile in slow start.
+        // A measurement is a round trip old, so the window covers the data of two round trips. The measured growth
+        // enlarges the window further, because the rate doubles in the meantime if the sender is in slow start.
         let window = 2 * u64::from(read);
         let growth = if rtt_us < LOW_RTT_US {
             window * rtt_us / LOW_RTT_US
@@ -204,7 +204,7 @@ mod tests {
         opened
     }
 
-    /// Linux's window in a SYN-ACK to a peer with timestamps is 65 160 bytes; it reaches 81 920 bytes after six
+    /// Linux's window in a SYN-ACK to a peer with timestamps is 65 160 bytes; the window reaches 81 920 bytes after six
     /// packets.
     #[test]
     fn first_window_is_linux_s() {

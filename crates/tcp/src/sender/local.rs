@@ -79,7 +79,7 @@ impl Sender {
         let idle = self.board.is_empty() && self.timers.rto_at == Nanos::MAX;
         let has_more = self.stream.has_unsent() || (self.stream.app.is_finished() && !self.stream.fin_sent);
         if idle && has_more && self.probes().is_none() {
-            // Linux `tcp_check_probe_timer`.
+            // As in Linux `tcp_check_probe_timer`.
             self.timers.probes = 0;
             self.timers.loss_timer = LossTimer::Resource;
             self.timers.loss_timer_at = now + self.rtt.rto();

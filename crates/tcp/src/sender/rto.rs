@@ -88,7 +88,7 @@ impl RttEstimator {
         } else {
             let (above, error) = (rtt > self.srtt, rtt.max(self.srtt) - rtt.min(self.srtt));
             self.srtt = (self.srtt * 7 + rtt) / 8;
-            // A decrease of the RTT raises the deviation by an eighth of what an increase of the same size would.
+            // A decrease of the RTT raises the deviation by an eighth of the amount for an equal increase.
             if above || error <= self.deviation / 4 {
                 self.deviation = self.deviation - self.deviation / 4 + error;
             } else {
@@ -172,17 +172,17 @@ mod tests {
         let mut rtt = RttEstimator::new(&Arc::new(TcpConfig::rfc()));
         assert_eq!(rtt.rto(), Nanos::from_secs(1));
         rtt.on_sample(Nanos::from_millis(100), 1, 1);
-        // SRTT 100, RTTVAR 50: 100 + 4 x 50
+        // SRTT = 100 ms, RTTVAR = 50 ms, RTO = 100 + 4 x 50.
         assert_eq!(rtt.rto(), Nanos::from_millis(300));
         rtt.on_sample(Nanos::from_millis(180), 1, 1);
-        // RTTVAR = 3/4 x 50 + 1/4 x 80 = 57.5, SRTT = 7/8 x 100 + 1/8 x 180 = 110: 110 + 230
+        // RTTVAR = 3/4 x 50 + 1/4 x 80 = 57.5, SRTT = 7/8 x 100 + 1/8 x 180 = 110, RTO = 110 + 230.
         assert_eq!(rtt.srtt, Nanos::from_millis(110));
         assert_eq!(rtt.rto(), Nanos::from_millis(340));
         rtt.back_off();
         rtt.back_off();
         assert_eq!(rtt.rto(), Nanos::from_millis(1360));
         rtt.on_sample(Nanos::from_millis(110), 1, 1);
-        // RTTVAR = 43.125, SRTT = 110
+        // RTTVAR = 43.125, SRTT = 110, RTO = 110 + 172.5.
         assert_eq!(rtt.rto(), Nanos::from_micros(282_500));
         assert_eq!(rtt.min_rtt, Nanos::from_millis(100));
     }
@@ -220,7 +220,7 @@ mod tests {
     fn rto_linux_variation_rises_at_once_and_falls_slowly() {
         let mut rtt = RttEstimator::new(&Arc::default());
         rtt.on_sample(Nanos::from_millis(400), 1, 10);
-        // The deviation is 2 x 400 ms.
+        // The first sample sets the deviation to 2 x 400 ms.
         assert_eq!(rtt.rto(), Nanos::from_millis(400 + 800));
         rtt.on_sample(Nanos::from_millis(400), 5, 20);
         assert_eq!(rtt.rto(), Nanos::from_millis(400 + 800), "within the round trip nothing falls");

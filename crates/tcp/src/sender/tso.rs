@@ -48,7 +48,7 @@ impl Sender {
         if window / 2 < (most + mss).as_u64() {
             most = most.min(Bytes::new(self.stream.half_window(mss.as_u64())));
         }
-        // No TSO burst is smaller, so the rate need not be considered.
+        // No TSO burst is smaller than this limit, so the rate does not matter.
         if most <= (mss * LEAST_SEGMENTS).min(self.config.max_burst) {
             return most;
         }
