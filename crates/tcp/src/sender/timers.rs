@@ -161,7 +161,7 @@ impl Sender {
         let cwnd = self.window.driver.scheme().control().cwnd;
         let linux = self.config.reduction_from == ReductionFrom::Cwnd;
         let flight_size = if linux { cwnd } else { outstanding.min(cwnd) }.max(self.mss());
-        // Linux `tcp_enter_loss`: a recovery of the same data has reduced already.
+        // As in Linux `tcp_enter_loss`, a recovery of the same data has already reduced ssthresh.
         let reduced = linux && self.recovery.phase == Phase::Recovery && self.stream.una < self.recovery.point;
         self.stats.timeouts += 1;
         self.timers.timeouts += 1;
@@ -227,7 +227,8 @@ impl Sender {
             return;
         }
         let mut timeout = if self.rtt.srtt.is_zero() { FIRST_PROBE } else { self.rtt.srtt * 2 };
-        // Linux `tcp_schedule_loss_probe` adds the minimum RTO for a single packet, the RFC the receiver's delay.
+        // For a single packet in flight, Linux (`tcp_schedule_loss_probe`) adds the minimum RTO; the RFC adds the receiver's
+        // ACK delay.
         let single = self.board.len() == 1;
         timeout += match (self.config.timers, single) {
             (TimerRules::Linux, true) => self.config.min_rto,
