@@ -310,20 +310,20 @@ fn explained(connection: &Connection, error: &dyn std::fmt::Display) -> String {
     connection.close_reason().map_or_else(|| error.to_string(), |reason| ended(&reason))
 }
 
-/// The failure of a test whose peer, or the path to it, has failed.
+/// The reason for a test's failure when the peer, or the path to the peer, has failed.
 fn unanswered(silence: Duration) -> String {
     format!("the other end does not answer: nothing has arrived from it for {} s", silence.as_secs())
 }
 
-/// Alert `no_application_protocol` (RFC 7301) as an error of QUIC (RFC 9001 section 4.8).
+/// Alert `no_application_protocol` (RFC 7301) as a QUIC error code (RFC 9001 section 4.8).
 const NO_PROTOCOL: u64 = ALERTS + 120;
 /// The first QUIC error code for TLS alerts.
 const ALERTS: u64 = 0x100;
-/// Alerts about a certificate, `bad_certificate` to `unknown_ca`, `access_denied` and `decrypt_error` (RFC 8446 section
-/// 6.2).
+/// Alerts about a certificate: `bad_certificate` to `unknown_ca`, `access_denied` and `decrypt_error` (RFC 8446
+/// section 6.2).
 const CERTIFICATE: [u64; 8] = [42, 43, 44, 45, 46, 48, 49, 51];
 
-/// The reason why a connection ended, in words.
+/// Describes why a connection ended.
 fn ended(error: &ConnectionError) -> String {
     match error {
         ConnectionError::ApplicationClosed(close) if close.reason.is_empty() => "the other end closed".to_owned(),

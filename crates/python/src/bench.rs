@@ -15,7 +15,7 @@ pub(crate) fn bench_cases() -> Record<Vec<Value>> {
     Record(CASES.iter().map(row).collect())
 }
 
-/// Runs one benchmark case `repeats` times; the record has medians over the event loop alone.
+/// Runs one benchmark case `repeats` times; the record has medians, which cover the event loop alone.
 #[pyfunction(name = "bench")]
 pub(crate) fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<Record<Value>> {
     let case = cases::find(name).map_err(PyValueError::new_err)?;

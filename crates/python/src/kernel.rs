@@ -27,7 +27,7 @@ impl Watch for Shared {
     }
 }
 
-/// The Python exception of an error.
+/// Converts an error to its Python exception.
 pub(crate) fn raised(error: HostError) -> PyErr {
     match error {
         HostError::Unsupported(_) | HostError::Unavailable(_) => HostUnable::new_err(error.to_string()),
@@ -35,12 +35,12 @@ pub(crate) fn raised(error: HostError) -> PyErr {
     }
 }
 
-/// The options of a kernel backend.
+/// The options of the kernel backend named `on`.
 fn options(on: &str) -> Options {
     Options { shim: on == "shim", ..Options::default() }
 }
 
-/// The options of a QUIC backend.
+/// The options of the QUIC backend named `on`.
 fn quic_options(on: &str) -> quic::Options {
     quic::Options { own: on == "noq", ..quic::Options::default() }
 }

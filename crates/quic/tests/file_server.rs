@@ -1,4 +1,4 @@
-//! The example service, over loopback.
+//! The example file server, over loopback.
 
 #[path = "../examples/file_server.rs"]
 mod file_server;
