@@ -33,7 +33,7 @@ pub fn controller(name: &str) -> Result<Factory, Refused> {
 /// A scheme with parameters, for `TransportConfig::congestion_controller_factory`.
 ///
 /// # Errors
-/// If quinn cannot run the scheme, because [`Scheme::find`] was called for another stack.
+/// If quinn cannot run the scheme, which was created for another stack.
 pub fn factory(scheme: Scheme) -> Result<Factory, Refused> {
     scheme.runs_on(Stack::Quinn)?;
     Ok(Arc::new(Schemes(Arc::new(scheme))))
