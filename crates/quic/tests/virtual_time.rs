@@ -114,8 +114,8 @@ fn scheme_is_told_that_its_peer_moved() {
             pair.run_until(secs(3));
             let (delivered, before) = (pair.controller().driver().delivered(), pair.read);
             pair.rebind_host(1, host, port);
-            // Run until the sender has received the first packet from the new address, but not yet the client's
-            // answer to its own packet.
+            // Run until the sender has received the first packet from the new address, but no answer yet to
+            // packets that it sent there.
             pair.run_until(secs(3) + Nanos::from_millis(15));
             let moved = pair.controller();
             assert_eq!(moved.driver().delivered() < delivered, fresh, "{name}: {moved:?}");

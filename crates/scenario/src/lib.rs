@@ -221,8 +221,8 @@ fn report(diagnostic: Diagnostic, name: &str, text: &str, tree: Option<&Tree>) -
     diagnostic.report(name, text, |key| tree.map_or(Location::Unknown, |tree| tree.location(key)))
 }
 
-/// Deserializes a scenario from any format; the derived `Deserialize` of [`Scenario`] accepts only values with
-/// locations.
+/// Deserializes a scenario from any format; the `Deserialize` implementation of [`Scenario`] accepts only
+/// values with locations.
 ///
 /// # Errors
 /// If a key or value is invalid.

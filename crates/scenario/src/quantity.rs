@@ -167,7 +167,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// The percentage as a fraction.
+/// The fraction `number` as a percentage.
 fn percent(number: Decimal<'_>) -> f64 {
     (number.digits * 100) as f64 / 10u128.pow(number.places) as f64
 }

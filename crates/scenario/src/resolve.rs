@@ -104,8 +104,8 @@ pub(crate) fn resolve(
         flow.tuple = entry.identity.tuple(opened[draft.entry]);
         opened[draft.entry] += 1;
         flow.negotiation = entry.identity.negotiation(flows.len(), draft.subflow, &requests);
-        // Compare only with flows that state a content, because comparing all flows would take time quadratic
-        // in their number.
+        // Keep only the requests of flows that state a content: a comparison with all requests would take time
+        // quadratic in the number of flows.
         if scenario.flows[draft.entry].content.is_some() {
             requests.push(flow.negotiation);
         }

@@ -36,7 +36,7 @@ pub(crate) fn keys_of_items(list: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// The full key of a key that is misplaced at the top of a scenario: `flows.rtt` for `rtt`.
+/// The full key of a key that a scenario wrongly states at its top level: `flows.rtt` for `rtt`.
 pub(crate) fn place_of(key: &str) -> Option<String> {
     let tables = [("flows", table::names::<Flow>()), ("network", table::names::<Network>())];
     let (table, _) = tables.into_iter().find(|(_, keys)| keys.contains(&key))?;
@@ -107,7 +107,7 @@ pub enum NetworkKind {
     Graph,
 }
 
-/// Place of random loss.
+/// Position of random loss on a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LossAt {
@@ -177,7 +177,7 @@ pub struct Network {
     pub queue: TextOr<Queue>,
     /// Random loss of data packets.
     pub loss: TextOr<Loss>,
-    /// Place of the random loss: egress, after the queue, or ingress, before it.
+    /// Position of the random loss: egress (after the queue) or ingress (before the queue).
     pub loss_at: LossAt,
     /// Variation of the delay of data packets.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -273,7 +273,7 @@ table! {
         queue: TextOr<Queue>,
         /// Random loss.
         loss: TextOr<Loss>,
-        /// Place of the random loss: egress, after the queue, or ingress, before it.
+        /// Position of the random loss: egress (after the queue) or ingress (before the queue).
         loss_at: LossAt,
         /// Variation of its delay.
         jitter: TextOr<Jitter>,
