@@ -50,8 +50,8 @@ pub(super) struct Peer {
     seen: Nanos,
     /// Whether the requester has ended the flow; copies of its termination may follow.
     ended: bool,
-    /// Rtt field of the node's correction: a request for a lower rate that this node sent to the later nodes.
-    /// This node consumes the answer.
+    /// Rtt field of the node's correction: a request for a lower rate that this node sent to the nodes after
+    /// it, towards the responder. This node consumes the answer.
     correction: Option<u32>,
     /// The rate in the flow's last log line, in hundredths of Mbit/s; `None` after a refusal or before the first line.
     reported_rate: Option<u64>,

@@ -31,7 +31,7 @@ pub(super) trait Role {
     fn peer(&mut self) -> &mut Peer;
     /// Time of the next step that needs no packet, apart from the connection's timers.
     fn due(&self) -> Nanos;
-    /// Runs the application until `now`. Returns whether the connection may have something to send.
+    /// Runs the application at the time `now`. Returns whether the connection may have something to send.
     fn act(&mut self, now: Nanos, at: Instant) -> Result<bool, HostError>;
     /// Handles a change of the connection.
     fn on_change(&mut self, now: Nanos, change: Change) -> Result<(), HostError>;

@@ -60,7 +60,7 @@ pub(super) enum Joint {
 }
 
 impl Joint {
-    /// Creates a relay side from sockets that face these endpoints, with one pair of addresses per flow.
+    /// Connects the endpoints through these sockets; `ends` has one pair of addresses per flow.
     pub(super) fn sockets(sockets: [Udp; 2], ends: Vec<[SocketAddr; 2]>) -> Self {
         let mut flows = [vec![NOBODY; 1 << 16], vec![NOBODY; 1 << 16]];
         for (flow, pair) in (0..).zip(&ends) {
@@ -71,7 +71,7 @@ impl Joint {
         Self::Sockets { sockets: Box::new(sockets), flows, ends, buffers: Box::new(Buffers::new()) }
     }
 
-    /// Creates a relay side from the devices of senders and receivers.
+    /// Connects the endpoints through the devices of senders and receivers.
     pub(super) fn devices(devices: Arc<[SyncDevice; 2]>) -> Self {
         Self::Devices { devices, buffer: vec![0; PACKET] }
     }

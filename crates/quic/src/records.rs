@@ -157,9 +157,8 @@ mod tests {
         assert!(records.take_lost(0, SIZE).is_none());
     }
 
-    /// A loss report has no send time: of two packets with one number, it removes the packet of the reported
-    /// size, else the later one.
-    /// later one.
+    /// A loss report has no send time. Of two packets with the same number, it removes the packet of the
+    /// reported size; if no size matches, the packet that was sent last.
     #[test]
     fn lost_packet_of_two_spaces_is_told_by_size() {
         let of_size = |order, bytes| Record { bytes: Bytes::new(bytes), ..record(0, order) };

@@ -233,7 +233,7 @@ fn run_ids_are_distinct_and_depend_on_the_run_alone() {
     assert_eq!(ids.len(), runs.len());
     assert!(runs.iter().all(|run| run.id.len() == 16 && run.id.bytes().all(|b| b.is_ascii_hexdigit())));
     assert_eq!(planned(SWEPT, &[])[3].id, runs[3].id);
-    // A run has the same name in a sweep of one run and with more seeds.
+    // A run has the same name without the sweep, and with more seeds.
     let alone = planned(SWEPT, &[("repeat", "1"), ("seed", "8"), ("network.rate", "10mbit"), ("flows.1.rtt", "40ms")]);
     assert_eq!(alone[0].id, runs[7].id);
     assert_eq!(planned(SWEPT, &[("repeat", "5")])[6].id, planned(SWEPT, &[("repeat", "9")])[10].id);

@@ -204,7 +204,7 @@ fn losses_belong_to_their_ack_when_time_steps_back() {
     assert_eq!(run.losses(), [1_000]);
 }
 
-/// Losses that a timer detects later count for the next acknowledgement, not for the previous one.
+/// Losses that a timer detects after an acknowledgement count for the next acknowledgement, not for the previous one.
 #[test]
 fn losses_of_a_timer_count_for_the_next_ack() {
     let mut run = Run::new();
@@ -233,7 +233,7 @@ fn rtt_sample_needs_the_largest_packet() {
     assert_eq!(run.flow.srtt(), Some(Nanos::from_micros(20_750)));
 }
 
-/// Spurious losses are reported once, with the acknowledgement that proves them.
+/// Spurious losses are reported once, with the acknowledgement that proves them spurious.
 #[test]
 fn spurious_losses_are_told_once() {
     let mut run = Run::new();
@@ -275,7 +275,8 @@ fn spurious_losses_do_not_undo_a_response_to_marks() {
     assert_eq!(run.reductions(), [marked]);
 }
 
-/// The acknowledgement that proves losses spurious may acknowledge no new packet. A later reduction stays in force.
+/// The acknowledgement that proves losses spurious may acknowledge no new packet. A reduction after these
+/// losses stays in force.
 #[test]
 fn spurious_losses_do_not_undo_a_later_reduction() {
     let mut run = Run::new();
