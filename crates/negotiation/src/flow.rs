@@ -175,7 +175,7 @@ impl Flow {
             now,
             srtt: self.srtt(),
             rto: if rto.is_zero() { FIRST_RTO } else { rto },
-            // The kernel's program sets cwnd.
+            // The program in the kernel sets cwnd, so state zero here.
             cwnd: narrows_cc::Bytes::ZERO,
             wire_sent: socket.bytes + u64::from(socket.packets) * self.header,
             backlog: u64::from(socket.unsent) + unwritten,

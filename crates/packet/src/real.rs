@@ -238,7 +238,7 @@ fn replace(bytes: &mut [u8], header: usize, checksum: usize, at: usize, new: &[u
     bytes[at..at + new.len()].copy_from_slice(new);
     let after = sum(bytes);
     let Some(old) = be16(bytes, header + checksum) else { return };
-    // HC' = ~(~HC + ~m + m').
+    // RFC 1624 equation 3: HC' = ~(~HC + ~m + m').
     let mut total = u32::from(!old) + (words * 0xffff - before) + after;
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
@@ -319,7 +319,7 @@ mod tests {
         checksum(&all)
     }
 
-    /// The segment with other options and a correct checksum.
+    /// The test segment with these options and a correct checksum.
     fn with_options(options: &[u8]) -> Vec<u8> {
         assert!(options.len().is_multiple_of(4));
         let mut bytes = segment();

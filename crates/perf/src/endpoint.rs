@@ -18,7 +18,7 @@ fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
         // The call may fail on systems without IPv4.
         let _ = sockopt::set_ipv6_v6only(&socket, false);
     }
-    // Smaller buffers are acceptable.
+    // The call may fail; smaller buffers are acceptable.
     let _ = sockopt::set_socket_recv_buffer_size(&socket, SYSTEM_BUFFER);
     let _ = sockopt::set_socket_send_buffer_size(&socket, SYSTEM_BUFFER);
     rustix::net::bind(&socket, &at)?;

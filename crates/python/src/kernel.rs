@@ -66,7 +66,8 @@ pub(crate) fn record(plan: &Plan, on: &str, outputs: &Outputs<'_>, shared: &Shar
     Ok(Some(result))
 }
 
-/// The programs of schemes for the kernel: name, twin in the registry, summary, and whether the kernel offers the name.
+/// The kernel programs of schemes: name, corresponding scheme in the registry, summary, and whether the kernel
+/// offers the name.
 #[pyfunction]
 pub(crate) fn kernel_programs() -> Record<Vec<Value>> {
     let row = |program: &Program| {
@@ -93,7 +94,7 @@ pub(crate) fn unload_program(py: Python<'_>, name: &str) -> PyResult<(&'static s
     Ok((program.name, left))
 }
 
-/// Counters of the loaded programs, observed for this time.
+/// Counters of the loaded programs, observed for `seconds`.
 #[pyfunction]
 pub(crate) fn program_status(py: Python<'_>, seconds: f64) -> PyResult<Record<Vec<Status>>> {
     let rows = interruptible(py, |is_cancelled| programs::status(seconds, is_cancelled))?;

@@ -80,7 +80,7 @@ impl Sending {
                     self.written += count as u64;
                     any = true;
                 }
-                Err(_) => break, // full until an acknowledgement
+                Err(_) => break, // the buffer is full until an acknowledgement arrives
             }
         }
         if self.app.is_finished() && self.written >= self.app.limit().as_u64() && !self.finished {
@@ -123,7 +123,7 @@ impl Role for Sending {
     fn act(&mut self, now: Nanos, at: Instant) -> Result<bool, HostError> {
         if self.stop.is_some_and(|stop| stop <= now) {
             self.stop = None;
-            self.config = None; // a flow that has not started never starts
+            self.config = None; // a flow that has not started yet must not start
             self.app.stop(Bytes::new(self.written));
         }
         if self.start <= now

@@ -177,7 +177,7 @@ impl Controller for Probe {
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
         self.meter.inflight.store(in_flight, Relaxed);
-        // A reordered acknowledgement gives no sample.
+        // An acknowledgement that arrives out of order gives no RTT sample.
         if let Some(sent) = self.newest.take().filter(|sent| self.latest.is_none_or(|latest| *sent >= latest)) {
             self.latest = Some(sent);
             self.meter.sample(now.saturating_duration_since(sent));

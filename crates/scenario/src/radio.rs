@@ -103,7 +103,8 @@ const fn middle(range: (u64, u64)) -> f64 {
 }
 
 impl Settings {
-    /// Share of the time in which the link is up, and share of that time in bursts after handovers.
+    /// Fraction of the time in which the link is up, and fraction of the time up that lies in loss bursts after
+    /// handovers.
     fn shares(&self) -> (f64, f64) {
         let carrying = self.handovers.as_millis_f64() + middle(BURST_MS);
         (carrying / (carrying + middle(OUTAGE_MS)), middle(BURST_MS) / carrying)

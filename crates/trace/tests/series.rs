@@ -84,7 +84,7 @@ fn readings_have_the_unit_of_their_name() {
     assert_within("the last rate", readings["rate_mbit_s"].as_f64().unwrap(), 50.0, 0.05);
 }
 
-/// BRF's state is a text series with the states of the paper's figure.
+/// The series of BRF's state consists of strings, which are the states in the paper's figure.
 #[test]
 fn brf_state_is_a_text_series() {
     let (result, series) = traced("states-brf", "brf", "");

@@ -73,7 +73,7 @@ fn hostile_datagrams_change_nothing() {
             }
             let garbage = round.to_be_bytes().repeat(round as usize % 9);
             let _ = hostile.send_to(&garbage, victim);
-            let _ = hostile.send_to(&request_of(9, 1.0), victim); // another's ID
+            let _ = hostile.send_to(&request_of(9, 1.0), victim); // the ID belongs to another address
             thread::sleep(Duration::from_millis(10));
             let mut bytes = [0; 64];
             answers += u32::from(hostile.recv_from(&mut bytes).is_ok());
@@ -104,7 +104,7 @@ fn flood_of_requests_is_limited() {
         for content in 0..sent {
             let _ = hostile.send_to(&request_of(content, 1.0), passing.address());
             if content % 50 == 0 {
-                thread::sleep(Duration::from_millis(2)); // as many as fit the node's socket
+                thread::sleep(Duration::from_millis(2)); // send no more than the node's socket can buffer
             }
         }
         thread::sleep(Duration::from_millis(500));

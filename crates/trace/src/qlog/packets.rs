@@ -48,7 +48,7 @@ pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) 
             for run in runs(Seq::new(ack), body.options) {
                 let (first, last) = (run.first.get(), run.last().get());
                 if last > first {
-                    return; // the numbers wrap
+                    return; // the sequence numbers wrap
                 }
                 if run.state != PacketState::Missing {
                     own.acknowledge_range(last, first + 1);
