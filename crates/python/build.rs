@@ -1,10 +1,10 @@
 //! Fingerprints of the sources that a run depends on, as `sources.json` in the output folder.
 //!
-//! `build` covers the locked dependencies and the compiler. `backends` has one fingerprint per backend: the sources of
-//! the crate that implements it and of all crates of the workspace that this depends on, without the files of schemes.
-//! `schemes` has one per scheme: its file, its folder, and the files of the schemes that it uses. So a change
-//! to one scheme leaves the runs of others valid, and a change to a crate invalidates only the runs that it can
-//! affect.
+//! `build` covers the locked dependencies and the compiler. `backends` has one fingerprint per backend. It
+//! covers the sources of the crate that implements the backend and of all workspace crates on which that crate
+//! depends, without the files of schemes. `schemes` has one fingerprint per scheme: it covers the scheme's file
+//! and folder, and the files of the schemes that it uses. So a change to one scheme leaves the saved runs of
+//! other schemes valid, and a change to a crate invalidates only the runs that it can affect.
 
 #![allow(clippy::disallowed_methods, reason = "a build script reads its environment")]
 
@@ -14,7 +14,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The root crates of each backend: the backend itself, and the writer of saved traces.
+/// The root crates of each backend: the crate of the backend, and the crate that writes saved traces.
 const BACKENDS: &[(&str, &[&str])] = &[
     ("sim", &["narrows-sim", "narrows-trace"]),
     ("kernel", &["narrows-kernel", "narrows-trace"]),
@@ -71,9 +71,9 @@ fn main() -> io::Result<()> {
 
 /// A crate of the workspace.
 struct Package {
-    /// Its folder's name.
+    /// Name of the crate's folder.
     folder: PathBuf,
-    /// Keys of its dependencies, without those of its tests.
+    /// Names of the crate's dependencies, without those of its tests.
     dependencies: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ fn workspace(crates: &Path) -> io::Result<BTreeMap<String, Package>> {
     Ok(found)
 }
 
-/// These crates and all crates of the workspace that they depend on.
+/// These crates and all workspace crates on which they depend.
 fn dependencies<'a>(roots: &[&str], workspace: &'a BTreeMap<String, Package>) -> BTreeSet<&'a str> {
     let (mut found, mut todo) = (BTreeSet::new(), Vec::new());
     for root in roots {
@@ -119,7 +119,7 @@ fn dependencies<'a>(roots: &[&str], workspace: &'a BTreeMap<String, Package>) ->
     found
 }
 
-/// The sources of a crate, and the folders outside it that its build script names.
+/// The sources of a crate, and of the folders outside the crate that its build script names.
 fn sources(crates: &Path, folder: &Path) -> io::Result<Texts> {
     let mut files = Texts::new();
     for name in ["Cargo.toml", "src", "build.rs"] {
@@ -134,13 +134,13 @@ fn sources(crates: &Path, folder: &Path) -> io::Result<Texts> {
     Ok(files)
 }
 
-/// The modules of the registry, with the type of each.
+/// The modules of the registry, with the scheme type of each module.
 fn types(registry: &str) -> BTreeMap<&str, &str> {
     let list = registry.rsplit("registry! {").next().and_then(|rest| rest.split('}').next()).unwrap_or("");
     list.split(',').filter_map(|entry| entry.trim().split_once("::")).map(|(m, t)| (m.trim(), t.trim())).collect()
 }
 
-/// A scheme and the schemes that its code uses, directly or through others.
+/// A scheme and all schemes that its code uses, directly or through other schemes.
 fn closure<'a>(
     module: &'a str,
     own: &BTreeMap<&'a str, String>,
@@ -163,7 +163,7 @@ fn closure<'a>(
     found
 }
 
-/// The contents of a file, or of all sources below a folder; Cargo reruns the script if they change.
+/// Reads a file, or all sources below a folder. Cargo reruns the build script if any of them changes.
 fn read(crates: &Path, name: &Path, files: &mut Texts) -> io::Result<()> {
     println!("cargo:rerun-if-changed={}", crates.join(name).display());
     let mut todo = vec![name.to_owned()];
@@ -180,7 +180,7 @@ fn read(crates: &Path, name: &Path, files: &mut Texts) -> io::Result<()> {
     Ok(())
 }
 
-/// A JSON object of fingerprints by name.
+/// A JSON object with a fingerprint per name.
 fn object<N: AsRef<str>>(rows: impl Iterator<Item = (N, u64)>) -> String {
     let mut out = String::new();
     for (name, value) in rows {

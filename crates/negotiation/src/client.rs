@@ -17,13 +17,13 @@ use super::peers::Limiter;
 use super::wire::{Hello, MOST_SUBFLOWS, Pieces};
 use super::{NegotiationError, Operator, TICK, is_ready, open_udp, wait};
 
-/// Longest wait for a connection.
+/// Longest wait for a connection to the server to open.
 const CONNECT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 /// Bytes per read.
 const CHUNK: usize = 256 << 10;
 /// Maximum number of answers to one address per second.
 const ANSWERS_PER_S: u32 = 200;
-/// Datagrams read per turn.
+/// Datagrams read per turn of the client's loop.
 const BATCH: usize = 64;
 const PROGRESS: Nanos = Nanos::from_secs(1);
 
@@ -40,36 +40,36 @@ pub struct ClientSettings {
     pub subflows: u16,
     /// Upper bound of the rate of each connection, headers included.
     pub max: Rate,
-    /// Least useful rate.
+    /// Lowest useful rate of each connection.
     pub min: Rate,
-    /// Highest rate that the client accepts.
+    /// Highest rate that the client grants to a connection.
     pub limit: Rate,
     /// Payload bytes of the transmission; 0: until the duration is over.
     pub size: u64,
-    /// Time after which the client closes the connections.
+    /// Time after which the client closes its connections.
     pub duration: Option<Duration>,
     /// UDP port of the responder.
     pub responder: u16,
-    /// Longest time without data.
+    /// Longest time without received data.
     pub timeout: Duration,
 }
 
-/// The report of a client.
+/// Result of a client run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ClientReport {
-    /// Payload of the transmission.
+    /// Payload bytes received.
     pub bytes: u64,
-    /// Time from the first data to the last.
+    /// Time from the first received data to the last.
     pub seconds: f64,
-    /// Mean rate of payload in that time.
+    /// Mean payload rate in that time.
     pub goodput_mbit_s: f64,
-    /// Payload of each connection.
+    /// Payload bytes of each connection.
     pub subflow_bytes: Vec<u64>,
-    /// Whether all of a finite transmission arrived.
+    /// Whether a transmission of finite size arrived completely.
     pub complete: bool,
-    /// Time from the first request to the first data.
+    /// Time from the first request for the transmission to the first data.
     pub wait_s: f64,
-    /// Requests that were answered.
+    /// Number of rate requests that the client answered.
     pub answered: u64,
     /// Datagrams that were no message for this client, or exceeded the limit.
     pub refused: u64,
@@ -232,8 +232,8 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Answers arrived requests. Only answers count towards the limit of the node's address: requests of
-    /// unknown flows, which anyone can make a node forward, do not use it up.
+    /// Answers the requests that have arrived. Only answers count towards the limit of a node's address:
+    /// requests of unknown flows, which anyone can make a node forward, do not count.
     fn answer(&mut self, now: Nanos) {
         let mut bytes = [0; 64];
         for _ in 0..BATCH {
@@ -255,7 +255,7 @@ impl Client<'_> {
                     continue;
                 }
                 self.report.answered += 1;
-                // A lost answer is requested again.
+                // The requester repeats its request if this answer is lost.
                 let _ = self.messages.send_to(answer.as_bytes(), from);
             }
         }
@@ -290,7 +290,7 @@ mod tests {
     use super::super::tests::{Desk, client as settings_of, loopback, mbit};
     use super::*;
 
-    /// Requests of unknown flows from a node's address use up none of the answers to that address, which are limited.
+    /// Requests of unknown flows from a node's address do not count towards the limit of answers to that address.
     #[test]
     fn foreign_requests_use_up_no_answers() {
         let (settings, operator) = (settings_of(loopback(1, 1), 9, 0, 1.0), Desk::default());
@@ -324,7 +324,7 @@ mod tests {
             (client.report.answered, client.report.refused)
         };
         assert_eq!(ask(1_000, 5_000), (0, 5_000));
-        // The limit allows a burst of half a second.
+        // The limit allows a burst of the answers of half a second.
         let burst = u64::from(ANSWERS_PER_S / 2);
         assert_eq!(ask(9, burst + 20), (burst, 5_020));
         assert_eq!((0..burst + 20).filter(|_| node.recv(&mut [0; 64]).is_ok()).count() as u64, burst);

@@ -1,8 +1,8 @@
-//! The requester of one connection of the kernel's TCP: the agent of the simulator's senders, driven by the
-//! kernel's reports of the socket.
+//! Requester for one kernel TCP connection. It runs the rate agent of the simulator's senders on the kernel's
+//! socket statistics.
 //!
-//! The requester fills the agent's view from `TCP_INFO`, turns the agent's orders into a grant for the socket,
-//! and provides the agent's messages for UDP datagrams.
+//! The requester fills the agent's view of the connection from `TCP_INFO`, converts the agent's orders into a
+//! grant for the socket, and encodes the agent's messages as UDP datagrams.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -17,21 +17,22 @@ use narrows_routers::endpoint::RateRequester;
 use narrows_routers::negotiation::{Id, LEASE, Message};
 use narrows_tcp::rates::{RateAgent, RateEvent, RateOrders, RateSetup, SenderView};
 
-/// `TCP_ESTABLISHED`, `TCP_SYN_SENT`, `TCP_LISTEN`, and `TCP_CA_Recovery`, the first congestion state of a recovery.
+/// `TCP_ESTABLISHED`, `TCP_SYN_SENT` and `TCP_LISTEN`; `TCP_CA_Recovery`, the first congestion state of a recovery.
 const ESTABLISHED: u8 = 1;
 const OPENING: u8 = 2;
 const LISTENING: u8 = 10;
 const RECOVERING: u8 = 3;
-/// The retransmission timeout before the first sample.
+/// The retransmission timeout before the first RTT sample.
 const FIRST_RTO: Nanos = Nanos::from_secs(1);
-/// Interval of repeated requests, shorter than the time ([`LEASE`]) after which nodes that see no data delete records.
+/// Interval of repeated requests. It is shorter than [`LEASE`], after which nodes that see no data delete the
+/// flow's record.
 const REFRESH: Nanos = Nanos::from_nanos(LEASE.as_nanos() / 5 * 4);
-/// Least round-trip time assumed for messages between processes, which wait for a processor.
+/// Minimum RTT assumed for messages between processes, because each process waits for a processor.
 const PROCESSING: Nanos = Nanos::from_millis(10);
-/// Interval between checks for a backlog and for the last acknowledgement.
+/// Interval between checks for unsent data and for the last acknowledgement.
 const LOOK: Nanos = Nanos::from_millis(10);
 
-/// The agent's view of the kernel's socket.
+/// The fields of the kernel's socket statistics that the agent uses.
 #[derive(Clone, Copy, Debug, Default)]
 struct Socket {
     state: u8,
@@ -45,7 +46,7 @@ struct Socket {
 }
 
 impl Socket {
-    /// Reads `struct tcp_info`; `None` if it is shorter than that of Linux 5.5.
+    /// Reads `struct tcp_info`; `None` if the structure is shorter than that of Linux 5.5.
     fn read(info: &[u8]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_ne_bytes(*info.get(at..)?.first_chunk()?));
         let long = |at: usize| Some(u64::from_ne_bytes(*info.get(at..)?.first_chunk()?));
@@ -61,7 +62,7 @@ impl Socket {
         })
     }
 
-    /// Whether all written data is acknowledged, or the connection is gone.
+    /// Whether all written data is acknowledged or the connection is closed.
     fn is_done(&self) -> bool {
         self.state > OPENING && self.unacked == 0 && self.unsent == 0 || self.state == 0
     }
@@ -80,7 +81,7 @@ pub struct Counts {
     pub changes: u64,
 }
 
-/// The requester of a connection.
+/// The requester of one connection.
 #[derive(Debug)]
 pub struct Flow {
     agent: RateRequester,
@@ -95,12 +96,12 @@ pub struct Flow {
     last_write: Nanos,
     next_look: Nanos,
     current: Grant,
-    /// Messages and changes so far.
+    /// Counts of messages and rate changes so far.
     pub counts: Counts,
 }
 
 impl Flow {
-    /// A requester for the connection between these addresses, before it opens.
+    /// Creates the requester of the connection between these addresses, before the connection opens.
     pub fn new(config: &NegotiationConfig, setup: &RateSetup, (local, remote): (SocketAddrV4, SocketAddrV4)) -> Self {
         Self {
             agent: RateRequester::new(config, setup),
@@ -119,15 +120,15 @@ impl Flow {
         }
     }
 
-    /// Adapts the requester to nodes that are processes: they see no data ([`RateRequester::refreshed`]) and
-    /// may answer late.
+    /// Adapts the requester to nodes that are processes: they do not observe the flow's data
+    /// ([`RateRequester::refreshed`]) and may answer late.
     pub fn between_hosts(mut self) -> Self {
         self.agent = self.agent.refreshed(REFRESH);
         self.least_srtt = PROCESSING;
         self
     }
 
-    /// Whether data must wait for an answer.
+    /// Whether data must wait for the answer to a request.
     pub fn blocks_data(&self) -> bool {
         !self.established || self.agent.blocks_data()
     }
@@ -142,13 +143,13 @@ impl Flow {
         self.current
     }
 
-    /// The smoothed round-trip time that the kernel reported last, but at least that assumed for messages.
+    /// The smoothed RTT that the kernel reported last, but at least [`PROCESSING`].
     fn srtt(&self) -> Option<Nanos> {
         let measured = (self.socket.srtt_us > 0).then(|| Nanos::from_micros(self.socket.srtt_us.into()));
         measured.map(|srtt| srtt.max(self.least_srtt))
     }
 
-    /// Time of the next [`Flow::step`] without a message.
+    /// Time at which [`Flow::step`] must run next if no message arrives.
     pub fn deadline(&self) -> Nanos {
         if !self.established {
             return Nanos::MAX;
@@ -159,10 +160,10 @@ impl Flow {
     fn look(&mut self, netlink: &mut Netlink) -> io::Result<()> {
         let reported = diagnostics::read_info(netlink, self.local, self.remote)?;
         let Socket { packets, bytes, .. } = self.socket;
-        // A closed connection has nothing in flight, but keeps its counts of data sent.
+        // A closed connection has nothing in flight; its counts of sent data remain.
         let gone = Socket { packets, bytes, ..Socket::default() };
         let found = reported.and_then(|(info, _)| Socket::read(&info));
-        // For a closed connection the kernel finds the listening socket.
+        // After a connection has closed, the kernel finds the listening socket in its place.
         self.socket = found.filter(|socket| socket.state != LISTENING).unwrap_or(gone);
         Ok(())
     }
@@ -174,7 +175,7 @@ impl Flow {
             now,
             srtt: self.srtt(),
             rto: if rto.is_zero() { FIRST_RTO } else { rto },
-            // The kernel's program sets cwnd.
+            // The program in the kernel sets cwnd, so state zero here.
             cwnd: narrows_cc::Bytes::ZERO,
             wire_sent: socket.bytes + u64::from(socket.packets) * self.header,
             backlog: u64::from(socket.unsent) + unwritten,
@@ -205,8 +206,9 @@ impl Flow {
         Some(next)
     }
 
-    /// Takes due steps. `unwritten`: application bytes that the socket has not accepted; `connected`: the
-    /// socket may be connected; `shut`: all is written. Returns the grant if it has changed.
+    /// Takes the steps that are due. `unwritten`: application bytes that the socket has not accepted yet;
+    /// `connected`: the socket may be connected; `shut`: the application has written all data. Returns the
+    /// grant if it has changed.
     ///
     /// # Errors
     /// If the kernel does not report the connection.
@@ -249,7 +251,7 @@ impl Flow {
         Ok(changed)
     }
 
-    /// Handles a datagram. Returns the grant if it has changed.
+    /// Processes a received datagram. Returns the grant if it has changed.
     ///
     /// # Errors
     /// If the kernel does not report the connection.
@@ -260,7 +262,7 @@ impl Flow {
         unwritten: u64,
         bytes: &[u8],
     ) -> io::Result<Option<Grant>> {
-        // Garbage must not cost a system call.
+        // Discard invalid datagrams before the system call.
         if !Message::decode(bytes).is_ok_and(|message| message.id() == self.id) {
             self.counts.refused += 1;
             return Ok(None);
@@ -298,7 +300,7 @@ impl Flow {
 mod tests {
     use super::*;
 
-    /// The fields of `struct tcp_info` are found, and a short one is refused.
+    /// `Socket::read` finds the fields of `struct tcp_info` and refuses a short structure.
     #[test]
     fn socket_fields_are_read_from_tcp_info() {
         let mut info = vec![0; 240];

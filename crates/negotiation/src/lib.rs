@@ -46,7 +46,7 @@ pub use server::{ServerReport, ServerSettings, serve};
 
 /// UDP port of responders and nodes, and TCP port of servers.
 pub const PORT: u16 = 47_450;
-/// Longest wait between checks for a stop.
+/// Longest wait between two checks whether the operator stops the daemon.
 const TICK: Duration = Duration::from_millis(50);
 
 /// Failure of a daemon.
@@ -57,30 +57,30 @@ pub enum NegotiationError {
     Open {
         /// Protocol and purpose.
         what: &'static str,
-        /// Its address.
+        /// The socket's address.
         address: SocketAddrV4,
-        /// The reason.
+        /// The system's error.
         error: io::Error,
     },
-    /// The server cannot be reached, or refuses.
+    /// The server cannot be reached or refuses the connection.
     #[error("{0}: {1}")]
     Server(SocketAddrV4, String),
     /// A setting is invalid.
     #[error("{0}")]
     Setting(String),
-    /// The kernel refused the program.
+    /// The kernel refused the congestion-control program.
     #[error("{0}")]
     Host(#[from] HostError),
-    /// The system failed.
+    /// A system call failed.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
 
-/// The caller of a daemon: receives reports, and requests its end.
+/// The caller of a daemon: receives its reports and can stop it.
 pub trait Operator: Sync {
-    /// Whether the daemon shall end.
+    /// Whether the daemon must stop.
     fn is_stopped(&self) -> bool;
-    /// Receives the address at which the daemon serves.
+    /// Receives the address at which the daemon listens.
     fn listening(&self, at: SocketAddrV4);
     /// Receives a line of the log.
     fn log(&self, text: &str);
@@ -104,13 +104,13 @@ impl fmt::Display for Mbit {
     }
 }
 
-/// Opens a UDP socket for messages.
+/// Opens a UDP socket for negotiation messages.
 fn open_udp(what: &'static str, address: SocketAddrV4) -> Result<UdpSocket, NegotiationError> {
     let opened = UdpSocket::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
     opened.map_err(|error| NegotiationError::Open { what, address, error })
 }
 
-/// Waits for events of these descriptors, at most for `time`. An interrupted wait ends early.
+/// Waits for events of these descriptors for at most `time`. A signal ends the wait early.
 fn wait(fds: &mut [PollFd<'_>], time: Duration) -> io::Result<()> {
     match poll(fds, Some(&timespec(time))) {
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),

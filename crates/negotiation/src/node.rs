@@ -1,4 +1,4 @@
-//! A node: the router algorithm of one port, beside the router that forwards the data.
+//! A node: runs the router algorithm of one port, on a host beside the router that forwards the data.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -16,7 +16,7 @@ use super::peers::{Found, Limiter, NextHop, Peer, Peers};
 use super::unproven::{Asked, Unproven};
 use super::{Mbit, NegotiationError, Operator, PORT, TICK, open_udp, wait};
 
-/// Datagrams read per turn.
+/// Datagrams read per turn of the node's loop.
 const BATCH: usize = 64;
 /// Size of the receive buffer, larger than any message.
 const DATAGRAM: usize = 64;
@@ -26,15 +26,15 @@ const SUMMARY: Nanos = Nanos::from_secs(10);
 /// Settings of a node.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
-    /// Address of its UDP socket.
+    /// Address of the node's UDP socket.
     pub listen: SocketAddrV4,
     /// Capacity of the port, headers included.
     pub capacity: Rate,
-    /// Next nodes. Messages for other destinations go directly to the client, at port `responders`.
+    /// Next nodes. The node sends messages for other destinations directly to the client, at port `responders`.
     pub next: Vec<NextHop>,
     /// UDP port of responders.
     pub responders: u16,
-    /// Parameters of the router algorithm: pairs of name and value, both as text.
+    /// Parameters of the router algorithm: pairs of name and value, both strings.
     pub params: Vec<(String, String)>,
     /// Maximum number of messages per second from one address, and to one address.
     pub messages_per_s: u32,
@@ -47,14 +47,14 @@ impl NodeSettings {
     }
 }
 
-/// The report of a node.
+/// Result of a node run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct NodeReport {
-    /// Readable messages received.
+    /// Valid messages received.
     pub received: u64,
-    /// Messages sent: forwarded, answers and adjustments.
+    /// Messages sent, that is forwarded messages, answers and adjustments.
     pub sent: u64,
-    /// Datagrams that are no message.
+    /// Datagrams that are not a valid message.
     pub unreadable: u64,
     /// Messages for unknown flows, or for flows of another neighbour.
     pub foreign: u64,
@@ -62,11 +62,11 @@ pub struct NodeReport {
     pub limited: u64,
     /// Requests forwarded for flows whose responder had not answered yet.
     pub unproven: u64,
-    /// Answers for new flows that found the table full.
+    /// Answers for new flows that were dropped because the table was full.
     pub full: u64,
-    /// Flows with a known reverse path.
+    /// Number of flows with a known reverse path.
     pub flows: u64,
-    /// Internals of the router algorithm.
+    /// Internal values of the router algorithm.
     pub port: Vec<(String, f64)>,
 }
 
@@ -74,7 +74,8 @@ fn encoded(message: &Message) -> ControlMessage {
     ControlMessage::new(message.encode().as_bytes())
 }
 
-/// The highest rate that a failure message may state if the request's Min is `min`; zero states no rate.
+/// The highest rate that a failure message may state for a request whose Min is `min`; zero means that it
+/// states no rate.
 fn below(min: Rate) -> Rate {
     Rate::from_bytes_per_sec(min.as_bytes_per_sec().saturating_sub(1))
 }
@@ -161,7 +162,7 @@ impl<'a> Node<'a> {
     }
 
     fn transmit(&mut self, to: SocketAddrV4, message: &ControlMessage) {
-        // A dead neighbour needs no handling: its record times out.
+        // A failed neighbour needs no handling here: its record times out.
         if self.socket.send_to(message.as_bytes(), to).is_ok() {
             self.report.sent += 1;
         }
@@ -210,7 +211,7 @@ impl<'a> Node<'a> {
                         if kind != Negotiation::Success {
                             return;
                         }
-                        // The answer to the node's correction becomes a reduction for the requester.
+                        // This message answers the node's correction: send the requester a reduction.
                         encoded(&Message::Adjustment { kind: Adjustment::Reduce, id, speed: max })
                     }
                     _ => raw,
@@ -223,7 +224,7 @@ impl<'a> Node<'a> {
         self.send_adjustments(now);
     }
 
-    /// Forwards the request of an unproven flow, within the separate limit in [`Unproven`].
+    /// Forwards the request of an unproven flow, up to the separate limit in [`Unproven`].
     fn probe(&mut self, now: Nanos, asked: Asked) {
         match self.unproven.add(now, asked) {
             Some(probe) => {
@@ -234,8 +235,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Handles a message towards the requester of a flow without a record: if the answer proves the flow, the port
-    /// allocates as for a request.
+    /// Handles a message towards the requester of a flow without a record. If the message is an answer that
+    /// proves the flow, the port allocates a rate as it does for a request.
     fn prove(&mut self, now: Nanos, from: SocketAddrV4, message: &Message) {
         let Message::Negotiation { kind, max: granted, rtt_us, id, .. } = *message else {
             return self.report.foreign += 1;
@@ -254,7 +255,8 @@ impl<'a> Node<'a> {
         let Some((passed, Ok(Message::Negotiation { max: allowed, rtt_us, .. }))) =
             passed.map(|passed| (passed, Message::decode(passed.as_bytes())))
         else {
-            // The port's messages include its failure message. Later nodes have allocated, so terminate the flow there.
+            // The port's messages include its failure message. The later nodes have already allocated a rate,
+            // so terminate the flow there.
             let end = Message::Adjustment { kind: Adjustment::Terminate, id, speed: Rate::ZERO };
             return self.send(now, next, &encoded(&end));
         };
@@ -263,7 +265,7 @@ impl<'a> Node<'a> {
         self.log_answer(id, &success);
         self.send(now, previous, &success);
         if allowed < granted {
-            // Later nodes have allocated more than this node allows: send them the lower rate.
+            // The later nodes have allocated more than this node allows: request the lower rate from them.
             self.peers.expect_correction(id, rtt_us);
             self.send(now, next, &passed);
         }
@@ -281,7 +283,7 @@ impl<'a> Node<'a> {
             .unwrap_or_else(|| SocketAddrV4::new(destination, self.settings.responders))
     }
 
-    /// Sends the port's messages to requesters.
+    /// Sends the port's adjustments to the requesters.
     fn send_adjustments(&mut self, now: Nanos) {
         let mut messages = Vec::new();
         self.port.take_messages(|flow, message| messages.push((flow, message)));
@@ -352,8 +354,8 @@ mod tests {
         Message::Negotiation { kind: Negotiation::Request, max: mbit(8.0), min: Rate::ZERO, id, rtt_us: 9_000 }
     }
 
-    /// 10 000 simultaneous requests of invented flows to one client use up none of the allowance of its proven
-    /// flow, and are forwarded only up to a share of the limit.
+    /// 10 000 simultaneous requests of invented flows to one client use none of the message allowance of the
+    /// client's proven flow; the node forwards them only up to a share of the limit.
     #[test]
     fn unproven_requests_use_up_no_message_of_others() {
         const LIMIT: u32 = 200;
@@ -380,10 +382,11 @@ mod tests {
             let invented = SocketAddrV4::new(Ipv4Addr::from_bits(0x7f4d_0001 + n), 9);
             node.on_datagram(now, invented, request_of(100 + n).encode().as_bytes());
         }
-        // The burst of probes is half a second of a quarter of the limit; the first was the flow's own request.
+        // The limit of probes is a quarter of the node's limit, with a burst of half a second. The flow's own
+        // request was the first probe.
         let probes = u64::from(LIMIT / 4 / 2);
         assert_eq!((node.report.unproven, node.report.sent), (probes, probes + 1));
-        // The requester's repeated requests are all forwarded.
+        // All repeated requests of the proven flow are forwarded.
         for _ in 0..20 {
             let before = node.report.sent;
             node.on_datagram(now, requester, own.encode().as_bytes());

@@ -1,4 +1,4 @@
-//! Pacing of a socket: by the program in the kernel, or by the timing of the application's writes.
+//! Pacing of a socket, either by the program in the kernel or by the timing of the application's writes.
 
 use std::net::TcpStream;
 use std::os::fd::AsFd;
@@ -8,19 +8,19 @@ use narrows_cc::{Nanos, Rate};
 use narrows_host::HostError;
 use narrows_programs::{Grant, Grants};
 
-/// Lateness that writes may make up for.
+/// Longest delay for which later writes may catch up.
 const BURST: Nanos = Nanos::from_millis(5);
 /// Minimum bytes per write.
 const LEAST: f64 = 2.0 * 1448.0;
 /// Shortest wait between writes.
 const SHORTEST: Nanos = Nanos::from_millis(1);
 
-/// Keeps a socket to its rate.
+/// Limits a socket to its granted rate.
 #[derive(Debug)]
 pub(super) enum Pacer {
-    /// The program paces the socket's data.
+    /// The program in the kernel paces the socket's data.
     Program(Arc<Grants>),
-    /// The application writes no faster than the rate, and the kernel's own scheme sends.
+    /// The application limits the rate of its writes; the kernel's default congestion control sends the data.
     Writes {
         /// Rate of writes; `None`: no limit.
         rate: Option<Rate>,
@@ -38,7 +38,7 @@ impl Pacer {
         }
     }
 
-    /// Applies a changed grant.
+    /// Applies a changed grant to the socket.
     ///
     /// # Errors
     /// If the kernel refuses it.
@@ -67,7 +67,7 @@ impl Pacer {
         }
     }
 
-    /// Bytes that may be written now.
+    /// Bytes that the application may write now.
     pub(super) fn allowance(&mut self, now: Nanos) -> usize {
         match self {
             Self::Program(_) | Self::Writes { rate: None, .. } => usize::MAX,
@@ -81,14 +81,14 @@ impl Pacer {
         }
     }
 
-    /// Accounts for written bytes.
+    /// Removes the tokens of the written bytes.
     pub(super) fn spend(&mut self, bytes: usize) {
         if let Self::Writes { rate: Some(_), tokens, .. } = self {
             *tokens -= bytes as f64;
         }
     }
 
-    /// Time at which a write that waits for tokens may continue.
+    /// Time at which a write that waits for tokens may proceed.
     pub(super) fn deadline(&self) -> Nanos {
         match self {
             Self::Writes { rate: Some(rate), tokens, at } if *tokens < LEAST => {

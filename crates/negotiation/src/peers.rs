@@ -1,5 +1,5 @@
-//! A node's knowledge of its neighbours: the reverse path of each flow, the next hop of each destination, and limits of
-//! messages per address.
+//! A node's records of its neighbours: the reverse path of each flow, the next hop of each destination, and
+//! limits of messages per address.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,14 +9,14 @@ use narrows_cc::Nanos;
 use narrows_host::buckets::{Buckets, Hasher};
 use narrows_routers::negotiation::{ATTENDED, Id};
 
-/// The node to which messages for these destinations are forwarded.
+/// A node that receives the messages for these destinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
     /// Network of the destinations.
     pub network: Ipv4Addr,
     /// Prefix length; 0: any destination.
     pub bits: u8,
-    /// The node.
+    /// The node's address.
     pub address: SocketAddrV4,
 }
 
@@ -26,14 +26,14 @@ impl NextHop {
         (self.network.to_bits() ^ destination.to_bits()) & mask == 0
     }
 
-    /// The most specific hop for a destination.
+    /// The most specific entry for a destination.
     pub(super) fn find(all: &[Self], destination: Ipv4Addr) -> Option<SocketAddrV4> {
         let covering = all.iter().filter(|hop| hop.covers(destination));
         covering.max_by_key(|hop| hop.bits).map(|hop| hop.address)
     }
 }
 
-/// Order of IDs in tables.
+/// Sort key of flow IDs in tables.
 pub(super) type Key = (u32, u32, u16);
 
 pub(super) fn key(id: Id) -> Key {
@@ -43,31 +43,31 @@ pub(super) fn key(id: Id) -> Key {
 /// The neighbours of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Peer {
-    /// Number of the flow for the router algorithm.
+    /// The flow's number in the router algorithm.
     pub(super) flow: u32,
     pub(super) previous: SocketAddrV4,
     pub(super) next: SocketAddrV4,
     seen: Nanos,
     /// Whether the requester has ended the flow; copies of its termination may follow.
     ended: bool,
-    /// Rtt of the node's correction: a request with a lower rate that this node sent to later nodes, whose
-    /// answer is for this node.
+    /// Rtt field of the node's correction: a request for a lower rate that this node sent to the nodes after
+    /// it, towards the responder. This node consumes the answer.
     correction: Option<u32>,
-    /// The rate in the flow's last log line, in hundredths of Mbit/s; `None`: a refusal, or no line yet.
+    /// The rate in the flow's last log line, in hundredths of Mbit/s; `None` after a refusal or before the first line.
     reported_rate: Option<u64>,
 }
 
-/// Answer to a look-up for a message from the requester's side.
+/// Result of looking up the flow of a message from the requester's side.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Found {
     Known(Peer),
-    /// The flow has ended, or is new.
+    /// The flow is new or has ended.
     Unknown,
-    /// Another neighbour has this ID.
+    /// The ID belongs to another neighbour's flow.
     Foreign,
 }
 
-/// The neighbours of all flows whose responder has answered, bounded.
+/// The neighbours of all flows whose responder has answered, up to a maximum number of flows.
 #[derive(Debug)]
 pub(super) struct Peers {
     by_id: BTreeMap<Key, Peer>,
@@ -79,7 +79,7 @@ pub(super) struct Peers {
 }
 
 impl Peers {
-    /// A table of at most `limit` flows, which are removed after `idle` without a message.
+    /// Creates a table of at most `limit` flows. A flow is removed after `idle` without a message.
     pub(super) fn new(limit: usize, idle: Nanos) -> Self {
         Self { by_id: BTreeMap::new(), by_flow: BTreeMap::new(), limit, idle, next_flow: 0, next_sweep: Nanos::ZERO }
     }
@@ -88,7 +88,7 @@ impl Peers {
         self.by_id.len()
     }
 
-    /// The neighbours of the flow with this ID; its request arrives from `previous` and goes to `next`.
+    /// The neighbours of the flow with this ID, whose request arrived from `previous` and goes to `next`.
     pub(super) fn towards_responder(
         &mut self,
         now: Nanos,
@@ -101,7 +101,7 @@ impl Peers {
             if known.ended {
                 return Found::Unknown;
             }
-            // Compare without the port, because a restarted requester has another port.
+            // Ignore the port, because a restarted requester has another port.
             if known.previous.ip() != previous.ip() {
                 return Found::Foreign;
             }
@@ -111,7 +111,7 @@ impl Peers {
         Found::Unknown
     }
 
-    /// Adds a flow whose responder has answered. `None` if the table is full, or another neighbour has the ID.
+    /// Adds a flow whose responder has answered. `None` if the table is full or the ID belongs to another neighbour.
     pub(super) fn insert(&mut self, now: Nanos, id: Id, previous: SocketAddrV4, next: SocketAddrV4) -> Option<Peer> {
         let known = self.by_id.get(&key(id)).copied();
         let flow = match known {
@@ -131,45 +131,46 @@ impl Peers {
         Some(peer)
     }
 
-    /// Records that the node itself sends later nodes a request with this Rtt.
+    /// Records that this node sends the later nodes a request with this Rtt.
     pub(super) fn expect_correction(&mut self, id: Id, rtt_us: u32) {
         if let Some(peer) = self.by_id.get_mut(&key(id)) {
             peer.correction = Some(rtt_us & !ATTENDED);
         }
     }
 
-    /// Whether an answer with this Rtt acknowledges the node's own correction; true once per correction.
+    /// Whether an answer with this Rtt acknowledges this node's correction; true once per correction.
     pub(super) fn take_correction(&mut self, id: Id, rtt_us: u32) -> bool {
         let Some(peer) = self.by_id.get_mut(&key(id)) else { return false };
         peer.correction.take_if(|own| *own == rtt_us & !ATTENDED).is_some()
     }
 
-    /// The neighbours of a flow whose message came from `next`. An ended flow has none: the answer then belongs
-    /// to a new flow with the same ID.
+    /// The neighbours of a flow whose message came from `next`. `None` for an ended flow, because the answer
+    /// then belongs to a new flow with the same ID.
     pub(super) fn towards_requester(&mut self, id: Id, next: SocketAddrV4) -> Option<Peer> {
         self.by_id.get(&key(id)).copied().filter(|peer| peer.next == next && !peer.ended)
     }
 
-    /// Notes the rate of a flow in the log, in hundredths of Mbit/s, or a refusal. Returns whether it is new.
+    /// Records the rate of a flow's next log line, in hundredths of Mbit/s, or `None` for a refusal. Returns
+    /// whether the value differs from the last line's.
     pub(super) fn report_rate(&mut self, id: Id, hundredths: Option<u64>) -> bool {
         let Some(peer) = self.by_id.get_mut(&key(id)) else { return true };
         std::mem::replace(&mut peer.reported_rate, hundredths) != hundredths
     }
 
-    /// The neighbours of a numbered flow.
+    /// The neighbours of the flow with this number.
     pub(super) fn of_flow(&self, flow: u32) -> Option<Peer> {
         self.by_id.get(self.by_flow.get(&flow)?).copied()
     }
 
-    /// Ends a flow at its requester's message. Returns the flow's neighbours, and whether the message is the
-    /// first such one.
+    /// Ends a flow because its requester sent a termination. Returns the flow's neighbours, and whether this is
+    /// the first termination.
     pub(super) fn end(&mut self, id: Id, previous: SocketAddrV4) -> Option<(Peer, bool)> {
         let peer = self.by_id.get_mut(&key(id)).filter(|peer| peer.previous == previous)?;
         let first = !std::mem::replace(&mut peer.ended, true);
         Some((*peer, first))
     }
 
-    /// Forgets silent flows; checks all of them at most once a second.
+    /// Removes silent flows; checks all flows at most once a second.
     fn sweep(&mut self, now: Nanos) {
         if now < self.next_sweep {
             return;
@@ -186,13 +187,13 @@ impl Peers {
     }
 }
 
-/// A limit of messages per second and address. Addresses share buckets by a keyed hash, so invented addresses
-/// neither fill a table nor lock out others.
+/// Limits the messages per second of each address. Addresses share buckets by a keyed hash, so invented
+/// addresses can neither fill a table nor block other addresses.
 #[derive(Debug)]
 pub(super) struct Limiter(Buckets);
 
 impl Limiter {
-    /// A limit with a burst of half a second.
+    /// Creates a limit of `per_s` messages per second, with a burst of half a second.
     ///
     /// # Errors
     /// If the system has no random numbers.
@@ -201,7 +202,7 @@ impl Limiter {
         Ok(Self(Buckets::new(Hasher::new()?, per_s, (per_s / 2).max(1))))
     }
 
-    /// Takes one message from this address's allowance; returns whether there was one.
+    /// Takes one message from this address's allowance; returns whether the allowance had one left.
     pub(super) fn take(&mut self, now: Nanos, address: Ipv4Addr) -> bool {
         self.0.take(now, address.into())
     }
@@ -219,7 +220,7 @@ mod tests {
         Id { content, destination: 1, subflow: 0 }
     }
 
-    /// The longest prefix decides, and a hop with prefix length 0 takes all other destinations.
+    /// The next hop with the longest matching prefix is chosen; prefix length 0 matches all other destinations.
     #[test]
     fn next_hop_is_the_most_specific() {
         let hop = |network: [u8; 4], bits, last| NextHop { network: network.into(), bits, address: at(last, 1) };
@@ -231,7 +232,7 @@ mod tests {
         assert_eq!(NextHop::find(&all[1..], [10, 2, 0, 1].into()), None);
     }
 
-    /// A flow belongs to the neighbour that opened it until it ends or is silent for too long.
+    /// A flow's ID belongs to the neighbour that opened the flow until the flow ends or is silent for too long.
     #[test]
     fn peers_belong_to_the_first_neighbour() {
         let mut peers = Peers::new(2, Nanos::from_secs(20));
@@ -266,7 +267,7 @@ mod tests {
         assert_eq!(reported, [true, false, true, true, true, true, false]);
     }
 
-    /// The answer to the node's own request is recognised once.
+    /// The answer to the node's own request is recognised exactly once.
     #[test]
     fn peers_correction_is_taken_once() {
         let mut peers = Peers::new(2, Nanos::from_secs(20));
@@ -278,7 +279,7 @@ mod tests {
         assert!(!peers.take_correction(id(1), 7));
     }
 
-    /// Each address has a rate and a burst; thousands of invented addresses lock out no other.
+    /// Each address has a rate and a burst; messages from thousands of invented addresses do not block another address.
     #[test]
     fn limiter_bounds_each_address() {
         let mut limiter = Limiter::new(100).unwrap();

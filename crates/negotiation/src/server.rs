@@ -26,9 +26,9 @@ use super::{NegotiationError, Operator, TICK, is_ready, wait};
 
 /// Minimum time between log lines about clients that are not served.
 const QUIET: Duration = Duration::from_secs(1);
-/// Connections accepted per turn.
+/// Connections accepted per turn of the server's loop.
 const ACCEPTED: usize = 64;
-/// Descriptors per connection, and of everything else.
+/// File descriptors per connection, and file descriptors for everything else.
 const DESCRIPTORS: [usize; 2] = [3, 64];
 
 /// Settings of a server.
@@ -42,32 +42,32 @@ pub struct ServerSettings {
     pub max: Rate,
     /// Limit of simultaneous connections; an address gets a quarter, or the subflows of one transmission.
     pub connections: usize,
-    /// Whether the program in the kernel paces, provided that the kernel loads it.
+    /// Whether the program in the kernel paces the data, provided that the kernel loads the program.
     pub program: bool,
 }
 
-/// The report of a server.
+/// Result of a server run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ServerReport {
     /// Connections that were served.
     pub served: u64,
-    /// Connections beyond the limits.
+    /// Connections refused because of the limits.
     pub refused: u64,
-    /// Connections that ended in an error, or without a hello.
+    /// Connections that ended in an error or sent no hello.
     pub failed: u64,
-    /// Payload that was written.
+    /// Payload bytes written.
     pub bytes: u64,
-    /// Changes of granted rates.
+    /// Number of changes of granted rates.
     pub changes: u64,
     /// Acknowledgements that the program processed with a granted rate; absent without the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acks_granted: Option<u64>,
 }
 
-/// A transmission in progress: its next offset, and the subflows that have joined.
+/// A transmission in progress: the offset of its next piece, and the numbers of the subflows that have joined.
 type Transmission = (Weak<AtomicU64>, BTreeSet<u16>);
 
-/// Transmissions in progress: their subflows take pieces in turn.
+/// Transmissions in progress. The subflows of a transmission take its pieces in turn.
 #[derive(Debug, Default)]
 struct Transmissions(Mutex<BTreeMap<(u32, u32), Transmission>>);
 
@@ -87,7 +87,7 @@ impl Transmissions {
         })
     }
 
-    /// Closes the transmission of a client that is gone to further subflows.
+    /// Closes a transmission to further subflows, because its client is gone.
     fn close(&self, gone: &Arc<AtomicU64>) {
         if let Ok(mut all) = self.0.lock() {
             all.retain(|_, (next, _)| next.as_ptr() != Arc::as_ptr(gone));
@@ -95,12 +95,12 @@ impl Transmissions {
     }
 }
 
-/// Connections that are served, by address.
+/// Number of connections being served, by client address.
 #[derive(Debug, Default)]
 struct Open(Mutex<BTreeMap<Ipv4Addr, usize>>);
 
 impl Open {
-    /// Counts a connection of this address, unless its limit or the total limit is reached.
+    /// Counts a connection of this address, unless the address's limit or the total limit is reached.
     fn enter(&self, address: Ipv4Addr, most: usize) -> Result<(), String> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.values().sum::<usize>() >= most {
@@ -128,7 +128,7 @@ impl Open {
     }
 }
 
-/// Logs clients that are not served, at most a line per [`QUIET`].
+/// Logs clients that are not served, at most one line per [`QUIET`].
 #[derive(Debug, Default)]
 struct Quiet {
     next: Option<Instant>,
@@ -151,7 +151,7 @@ impl Quiet {
     }
 }
 
-/// Sums over connections.
+/// Totals over all connections.
 #[derive(Debug, Default)]
 struct Totals {
     open: Open,
@@ -161,7 +161,7 @@ struct Totals {
     changes: AtomicU64,
 }
 
-/// The program, if the kernel accepts it; otherwise logs the reason.
+/// Loads the program in the kernel; if the kernel refuses it, logs the reason.
 fn program(settings: &ServerSettings, operator: &dyn Operator) -> Option<Arc<Grants>> {
     if !settings.program {
         operator.log("paces its own writes, over the kernel's own scheme");
@@ -181,14 +181,14 @@ fn program(settings: &ServerSettings, operator: &dyn Operator) -> Option<Arc<Gra
     }
 }
 
-/// Raises the limit of open files to the need of all connections, up to the hard limit.
+/// Raises the limit of open files to the number that all connections need, up to the hard limit.
 fn raise_descriptors(connections: usize) {
     let [each, other] = DESCRIPTORS;
     let needed = (connections.saturating_mul(each) + lobby::MOST + other) as u64;
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {
         let current = Some(limit.maximum.map_or(needed, |most| most.min(needed)));
-        // At the limit, the server accepts no connection until others end.
+        // If the server still reaches the limit, it accepts no connection until others end.
         let _ = setrlimit(Resource::Nofile, Rlimit { current, ..limit });
     }
 }
@@ -197,13 +197,13 @@ fn listen(settings: &ServerSettings, grants: Option<&Arc<Grants>>) -> io::Result
     let listener = TcpListener::bind(settings.listen)?;
     listener.set_nonblocking(true)?;
     if let Some(grants) = grants {
-        // Accepted connections inherit the scheme.
+        // Accepted connections inherit the listener's congestion control.
         sockopt::set_tcp_congestion(&listener, grants.name())?;
     }
     Ok(listener)
 }
 
-/// Serves clients until the operator stops the server; then connections end, and their rates are released.
+/// Serves clients until the operator stops the server; then the server ends its connections and releases their rates.
 ///
 /// # Errors
 /// If the socket cannot be opened or fails.
@@ -231,14 +231,14 @@ pub fn serve(settings: &ServerSettings, operator: &dyn Operator) -> Result<Serve
             for _ in 0..if comes { ACCEPTED } else { 0 } {
                 match listener.accept() {
                     Ok((stream, SocketAddr::V4(client))) => {
-                        // A failed socket is dropped.
+                        // Drop the connection if its socket fails.
                         unserved.extend(lobby.admit(Instant::now(), stream, client).unwrap_or_default());
                     }
                     Ok(_) => {}
                     Err(error) if narrows_host::is_transient(&error) => break,
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
-                        // For example, no descriptor is free until connections end.
+                        // This happens, for example, when no descriptor is free until connections end.
                         operator.log(&format!("cannot accept a connection: {error}"));
                         thread::sleep(TICK);
                         break;

@@ -14,7 +14,7 @@ use narrows_routers::negotiation::MOST;
 
 use super::*;
 
-/// Longest wait for a daemon's address.
+/// Longest wait for a daemon to report its address.
 const START: Duration = Duration::from_secs(20);
 
 /// Collects a daemon's reports, and stops the daemon.
@@ -56,7 +56,7 @@ impl Desk {
         panic!("the daemon does not listen");
     }
 
-    /// Waits for a line with this text.
+    /// Waits for a log line that contains this text.
     pub(super) fn wait_for(&self, text: &str) {
         let begun = Instant::now();
         while !self.has(text) {
@@ -70,7 +70,7 @@ impl Desk {
     }
 }
 
-/// Stops daemons when the test ends, even by a panic.
+/// Stops the daemons when the test ends, even by a panic.
 struct Ending<'a>(&'a [&'a Desk]);
 
 impl Drop for Ending<'_> {
@@ -111,7 +111,8 @@ pub(super) fn node(capacity: f64, responders: u16) -> NodeSettings {
     NodeSettings { responders, ..NodeSettings::new(loopback(1, 0), mbit(capacity)) }
 }
 
-/// A file arrives whole, over two nodes, at the rate of the narrower one; then the rate is released.
+/// A file arrives completely, through two nodes, at the rate of the node with the lower capacity. Then the rate
+/// is released.
 #[test]
 #[ignore = "real time: `make test`"]
 fn file_arrives_at_the_rate_of_the_narrower_node() {
@@ -132,7 +133,7 @@ fn file_arrives_at_the_rate_of_the_narrower_node() {
     });
     eprintln!("{report:?} {passed:?}");
     assert!(report.complete && report.bytes == 2_000_000 && report.answered >= 1, "{report:?}");
-    // The file takes 1 s at 16 Mbit/s, as the heads add little; a busy machine takes longer.
+    // The file takes 1 s at 16 Mbit/s, because the heads of the pieces add little. A busy machine takes longer.
     assert!(report.goodput_mbit_s < 16.0 * 1.05 && report.goodput_mbit_s > 8.0, "{report:?}");
     let given = passed.port.iter().find(|(name, _)| name == "given").map(|own| own.1);
     assert_eq!(given, Some(0.0), "{passed:?}");
@@ -159,7 +160,7 @@ fn content_is_negotiated_again_at_once() {
     assert!(!sending.has("no node takes part"));
 }
 
-/// A second client halves the first one's rate, and the first gets it back when the second ends.
+/// A second client halves the rate of the first client; the first client gets its rate back when the second ends.
 #[test]
 #[ignore = "real time: `make test`"]
 fn second_client_halves_the_rate_of_the_first() {
@@ -176,7 +177,7 @@ fn second_client_halves_the_rate_of_the_first() {
         let first = first.join().unwrap();
         eprintln!("{first:?} {second:?}");
         assert!(second.goodput_mbit_s < 8.0 * 1.05 && second.goodput_mbit_s > 4.0, "{second:?}");
-        // In two of its five seconds, the first client has half of the rate.
+        // For two of its five seconds, the first client has half of its rate.
         assert!(first.goodput_mbit_s < 13.5 && first.goodput_mbit_s > 8.5, "{first:?}");
     });
     assert!(sending.has("content 3") && sending.has("may send 8.00 Mbit/s"));
@@ -200,7 +201,7 @@ fn subflows_share_one_allocation() {
     assert!(report.goodput_mbit_s < 16.0 * 1.05 && report.goodput_mbit_s > 8.0, "{report:?}");
 }
 
-/// The client's limit applies even without a node.
+/// The client's limit on the rate applies even without a node.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_limit_of_the_client_holds_without_nodes() {
@@ -233,7 +234,7 @@ fn long_dead_node_stalls_no_client() {
         thread::sleep(Duration::from_millis(1500));
         passing.stop();
         dying.join().unwrap().expect("it ran");
-        // Nobody listens at the node's address: requests stay without an answer.
+        // No process listens at the node's address, so requests get no answer.
         let late = request(&client(at, 8, 47_455, 6.0), &Desk::default()).expect("no stall");
         assert!(late.bytes > 1_000_000, "{late:?}");
         waiting.join().unwrap().expect("no stall")

@@ -1,8 +1,9 @@
-//! Requests of flows whose responder has not answered yet. They get no record and no rate: a node only forwards them,
-//! with a secret in the lowest bits of Rtt. The responder's answer, which repeats Rtt, proves the flow.
+//! Requests of flows whose responder has not answered yet. The node gives such a request no record and no rate;
+//! it only forwards the request, with a secret in the lowest bits of Rtt. The responder's answer, which repeats
+//! Rtt, proves the flow.
 //!
-//! An attacker with invented requesters or responders can at most displace other unproven requests: these have a
-//! separate allowance for each next node or responder.
+//! An attacker that invents requesters or responders can at most displace other unproven requests, because
+//! these have a separate allowance for each next node or responder.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -19,13 +20,13 @@ use super::peers::{Key, Limiter, key};
 pub(super) const MOST: usize = 8192;
 /// Maximum number of waiting requests from one address.
 pub(super) const PER_ADDRESS: usize = MOST / 8;
-/// Time after which a request without an answer is forgotten.
+/// Time after which the node forgets an unanswered request.
 const PATIENCE: Nanos = Nanos::from_secs(5);
 /// The bits of Rtt that carry the secret. They change Rtt by at most 4 ms, which hardly matters to predictions
 /// of arrivals.
 const SECRET: u32 = 0xfff;
 
-/// Requests of unproven flows get this fraction, 1/`SHARE`, of the node's limit of messages to an address.
+/// Unproven requests get this fraction, 1/`SHARE`, of the node's limit of messages to an address.
 const SHARE: u32 = 4;
 
 /// A waiting request.
@@ -42,7 +43,7 @@ pub(super) struct Asked {
 /// The waiting requests, bounded.
 #[derive(Debug)]
 pub(super) struct Unproven {
-    /// Requests by ID and forwarded Rtt; the number distinguishes requests that reuse a key.
+    /// Requests by ID and forwarded Rtt. The number distinguishes requests that use the same key one after the other.
     by_answer: BTreeMap<(Key, u32), (u64, Asked)>,
     by_age: VecDeque<(Nanos, (Key, u32), u64)>,
     per_address: BTreeMap<Ipv4Addr, usize>,
@@ -53,7 +54,7 @@ pub(super) struct Unproven {
 }
 
 impl Unproven {
-    /// An empty table for a node that sends at most `messages_per_s` to an address.
+    /// Creates an empty table for a node that sends at most `messages_per_s` to an address.
     ///
     /// # Errors
     /// If the system has no random numbers.
@@ -68,8 +69,8 @@ impl Unproven {
         })
     }
 
-    /// Remembers a request and returns the message to forward; `None` beyond the limit of the requester's
-    /// address or of the next hop.
+    /// Stores a request and returns the message to forward; `None` if the request exceeds the limit of the
+    /// requester's address or of the next hop.
     pub(super) fn add(&mut self, now: Nanos, asked: Asked) -> Option<ControlMessage> {
         while self.by_age.front().is_some_and(|(at, ..)| now - *at >= PATIENCE) {
             self.forget_oldest();
@@ -96,7 +97,7 @@ impl Unproven {
         Some(ControlMessage::new(probe.encode().as_bytes()))
     }
 
-    /// Takes the request that an answer from `next` with this Rtt proves.
+    /// Removes and returns the request that an answer from `next` with this Rtt proves.
     pub(super) fn take(&mut self, id: Id, next: SocketAddrV4, rtt_us: u32) -> Option<Asked> {
         let place = (key(id), rtt_us & !ATTENDED);
         self.by_answer.get(&place).filter(|(_, own)| own.next == next)?;
@@ -147,7 +148,7 @@ mod tests {
         }
     }
 
-    /// Only the responder's answer with the secret proves a flow, once.
+    /// Only the responder's answer with the secret proves a flow, and only once.
     #[test]
     fn unproven_needs_the_secret_of_its_request() {
         let mut all = Unproven::new(1_000_000).unwrap();
@@ -168,7 +169,7 @@ mod tests {
         assert!(secrets.len() > 80, "{}", secrets.len());
     }
 
-    /// Memory is bounded: an address has a share, the oldest requests are displaced, and waits time out.
+    /// Memory is bounded: each address has a share, a new request displaces the oldest, and requests time out.
     #[test]
     fn unproven_requests_are_bounded() {
         let mut all = Unproven::new(1_000_000).unwrap();

@@ -5,15 +5,15 @@ use std::net::Ipv4Addr;
 use narrows_cc::Rate;
 use narrows_routers::negotiation::{Id, MOST};
 
-/// Bytes of a hello.
+/// Length of a hello in bytes.
 pub(super) const HELLO: usize = 40;
 const MAGIC: &[u8; 6] = b"NRWCTL";
 const VERSION: u8 = 1;
 /// Maximum number of subflows of a transmission.
 pub(super) const MOST_SUBFLOWS: u16 = 16;
-/// Bytes of the head of a piece: offset and length.
+/// Length of a piece's head in bytes: the offset and length of the piece.
 pub(super) const HEAD: usize = 12;
-/// Payload of a piece.
+/// Payload bytes of a full piece.
 pub(super) const PIECE: usize = 16 << 10;
 
 /// A client's request for a subflow.
@@ -94,15 +94,15 @@ pub(super) fn head(offset: u64, length: usize) -> [u8; HEAD] {
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
     head: Vec<u8>,
-    /// Missing bytes of the current piece.
+    /// Bytes of the current piece that have not arrived yet.
     left: u64,
-    /// Payload so far, and the end of the furthest piece.
+    /// Payload bytes so far, and the end of the furthest piece.
     pub(super) payload: u64,
     pub(super) end: u64,
 }
 
 impl Pieces {
-    /// Takes bytes of the stream.
+    /// Processes the next bytes of the stream.
     ///
     /// # Errors
     /// If the bytes are not valid pieces.
@@ -142,7 +142,7 @@ mod tests {
         Hello { content: 7, subflow: 1, responder: 9, max: rate(1_000), min: rate(10), size: 5 }
     }
 
-    /// A hello survives its encoding; other bytes are refused with a reason.
+    /// Decoding an encoded hello returns the same hello; invalid bytes are refused with a reason.
     #[test]
     fn hello_survives_encoding_and_others_are_refused() {
         let bytes = hello().encode();
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Pieces are read wherever the stream is cut.
+    /// Pieces are read correctly however the stream is split.
     #[test]
     fn pieces_are_read_at_any_cut() {
         let mut stream = Vec::new();

@@ -7,9 +7,9 @@ pub struct Flags(u8);
 impl Flags {
     /// No flag.
     pub const NONE: Self = Self(0);
-    /// Opens a connection.
+    /// Opens a connection; occupies one sequence number.
     pub const SYN: Self = Self(1);
-    /// Ends a direction of a connection; occupies one sequence number after the payload.
+    /// Ends one direction of a connection; occupies one sequence number after the payload.
     pub const FIN: Self = Self(2);
     /// The acknowledgement number is valid.
     pub const ACK: Self = Self(4);
@@ -17,12 +17,12 @@ impl Flags {
     pub const ECE: Self = Self(8);
     /// Congestion window reduced (RFC 3168).
     pub const CWR: Self = Self(16);
-    /// A retransmission. Not on the wire; for traces only.
+    /// Marks a retransmission. Not on the wire; for traces only.
     pub const RETRANSMISSION: Self = Self(32);
-    /// From receiver to sender. Not on the wire; it stands for the address pair.
+    /// Marks a packet from receiver to sender. Not on the wire; it represents the address pair.
     pub const REVERSE: Self = Self(64);
 
-    /// Whether all of `other` is set.
+    /// Whether all flags of `other` are set.
     #[inline]
     pub const fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0

@@ -21,13 +21,13 @@ pub use narrows_net::Ecn;
 pub use raw::{ControlMessage, RawOption, Slot};
 pub use room::Room;
 
-/// Maximum number of SACK blocks beside timestamps.
+/// Maximum number of SACK blocks in a header with timestamps.
 pub const MAX_SACK_BLOCKS: usize = 3;
-/// Maximum number of paths of a flow.
+/// Maximum number of paths per flow.
 pub const MAX_PATHS: usize = 4;
-/// IP and TCP headers with timestamps: 20 + 20 + 12.
+/// Bytes of the IP and TCP headers with timestamps: 20 + 20 + 12.
 pub const HEADER_BYTES: u16 = 52;
-/// IP and UDP headers of a control message: 20 + 8.
+/// Bytes of the IP and UDP headers of a control message: 20 + 8.
 pub const MESSAGE_HEADER_BYTES: u16 = 28;
 
 /// Type of a packet's body.
@@ -39,29 +39,29 @@ pub enum Kind {
     Dccp,
     /// A control message between endpoints and nodes; see [`Packet::message`].
     Message,
-    /// A TCP segment of a real host, whose bytes are stored outside; see [`Packet::external`].
+    /// A TCP segment of a real host. Its bytes are stored outside the packet; see [`Packet::external`].
     External,
 }
 
-/// A packet: the fields common to all kinds, and a body of 52 bytes read by the kind's view. It fills one
-/// cache line.
+/// A packet: the fields common to all kinds, and a body of 52 bytes whose meaning depends on the kind. The
+/// packet fills one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Packet {
     /// TCP: sequence and acknowledgement number. DCCP: sequence number. Message: bytes 0 to 16.
     longs: [u64; 2],
-    /// TCP: SACK blocks from the front, an option from word 5 backwards, timestamps, window. DCCP: handle of
-    /// the payload. Message: bytes 16 to 40.
+    /// TCP: SACK blocks from the front, slots of the option from word 5 backwards, timestamps, window. DCCP:
+    /// handle of the payload. Message: bytes 16 to 40.
     words: [u32; 9],
     /// Flow number.
     pub flow: u32,
     /// Payload bytes.
     pub payload: u16,
-    /// Header bytes, including IP and options.
+    /// Header bytes, including the IP header and options.
     pub header: u16,
     /// Flags.
     pub flags: Flags,
-    /// Hops of its route that it has already taken; maintained by the simulator.
+    /// Number of hops of the route that the packet has already taken; maintained by the simulator.
     pub hop: u8,
     /// From the lowest bit: 2 bits ECN, 2 bits path, 4 bits content tag.
     mark: u8,
@@ -69,9 +69,9 @@ pub struct Packet {
     layout: Layout,
 }
 
-/// Layout of a segment's options, from the lowest bit: 2 bits number of SACK blocks, 2 bits number of option
-/// slots, 3 bits option length in units of 4 bytes. The highest bit is set, so that `Option<Packet>` is no
-/// larger than `Packet`.
+/// Layout of a segment's options, from the lowest bit: 2 bits for the number of SACK blocks, 2 bits for the
+/// number of option slots, 3 bits for the option length in units of 4 bytes. The highest bit is set, so that
+/// `Option<Packet>` is no larger than `Packet`.
 #[derive(Clone, Copy, Debug)]
 struct Layout(NonZeroU8);
 
@@ -114,7 +114,7 @@ impl Layout {
 
 const PATH_SHIFT: u32 = 2;
 const CONTENT_SHIFT: u32 = 4;
-/// Content tags. A segment has the tag of its option, 1 to [`RawOption::MAX_TAG`], or 0 without one.
+/// Content tags. A segment has the tag of its option, 1 to [`RawOption::MAX_TAG`], or 0 without an option.
 const EXTERNAL: u8 = 13;
 const DCCP: u8 = 14;
 const MESSAGE: u8 = 15;
@@ -179,7 +179,7 @@ pub struct ExternalSegment {
 }
 
 impl Packet {
-    /// A TCP segment of `flow` with no payload, no flag and full header.
+    /// A TCP segment of `flow` with no payload, no flag, and a header of [`HEADER_BYTES`].
     #[inline]
     pub const fn new(flow: u32) -> Self {
         Self {
@@ -195,7 +195,7 @@ impl Packet {
         }
     }
 
-    /// A DCCP datagram of `flow` with no payload, no flag and an empty header.
+    /// A DCCP datagram of `flow` with no payload, no flag and a header length of zero.
     #[inline]
     pub const fn datagram(flow: u32, dccp: Dccp) -> Self {
         let mut packet = Self::new(flow);
@@ -206,7 +206,7 @@ impl Packet {
         packet
     }
 
-    /// A TCP segment of a real host with no payload, no flag and an empty header.
+    /// A TCP segment of a real host with no payload, no flag and a header length of zero.
     #[inline]
     pub const fn of_host(flow: u32, segment: ExternalSegment) -> Self {
         let mut packet = Self::new(flow);
@@ -218,7 +218,7 @@ impl Packet {
         packet
     }
 
-    /// A control message of `flow`, from receiver to sender if `flags` have [`Flags::REVERSE`].
+    /// A control message of `flow`; it goes from receiver to sender if `flags` include [`Flags::REVERSE`].
     ///
     /// # Panics
     /// If the message is longer than [`ControlMessage::MAX_BYTES`].
@@ -230,7 +230,7 @@ impl Packet {
         packet
     }
 
-    /// Type of its body.
+    /// Type of the packet's body.
     #[inline]
     pub const fn kind(&self) -> Kind {
         match self.mark >> CONTENT_SHIFT {
@@ -247,7 +247,7 @@ impl Packet {
         Bytes::new(self.header as u64 + self.payload as u64)
     }
 
-    /// Its ECN codepoint.
+    /// The packet's ECN codepoint.
     #[inline]
     pub const fn ecn(&self) -> Ecn {
         Ecn::from_bits(self.mark)
@@ -259,13 +259,13 @@ impl Packet {
         self.mark = (self.mark & !3) | ecn as u8;
     }
 
-    /// Index of its path among the paths of its flow; 0 is the first.
+    /// Index of the packet's path among the paths of its flow; 0 is the first.
     #[inline]
     pub const fn path(&self) -> u8 {
         (self.mark >> PATH_SHIFT) & 3
     }
 
-    /// Sets its path.
+    /// Sets the index of the packet's path.
     ///
     /// # Panics
     /// If `path` is not below [`MAX_PATHS`].
@@ -301,7 +301,7 @@ impl Packet {
         }
     }
 
-    /// Header of a TCP segment, mutable.
+    /// Mutable access to the header of a TCP segment.
     #[inline]
     pub const fn tcp_mut(&mut self) -> TcpMut<'_> {
         debug_assert!(matches!(self.kind(), Kind::Tcp));
@@ -310,14 +310,14 @@ impl Packet {
         TcpMut { seq, ack, ts_val, ts_ecr, window }
     }
 
-    /// A DCCP datagram.
+    /// The fields of a DCCP datagram.
     #[inline]
     pub const fn dccp(&self) -> Dccp {
         debug_assert!(matches!(self.kind(), Kind::Dccp));
         Dccp { seq: self.longs[0], handle: self.words[0] }
     }
 
-    /// A TCP segment of a real host.
+    /// The fields of a real host's TCP segment.
     #[inline]
     pub const fn external(&self) -> ExternalSegment {
         debug_assert!(matches!(self.kind(), Kind::External));
@@ -339,7 +339,7 @@ impl Packet {
         self.words[0] = handle;
     }
 
-    /// A control message.
+    /// The bytes of a control message.
     pub fn message(&self) -> ControlMessage {
         debug_assert_eq!(self.kind(), Kind::Message);
         let mut bytes = [0; ControlMessage::MAX_BYTES];
@@ -369,16 +369,16 @@ impl Packet {
         }
     }
 
-    /// The next sequence number after this segment: payload, and one each for SYN and FIN.
+    /// The sequence number that follows this segment: payload bytes count one each, and so do SYN and FIN.
     #[inline]
     pub const fn seq_end(&self) -> u64 {
         let marks = self.flags.has(Flags::SYN) as u64 + self.flags.has(Flags::FIN) as u64;
         self.tcp().seq + self.payload as u64 + marks
     }
 
-    /// Appends the SACK block `start..end` unless the options are full, as on the wire. The header grows by
-    /// eight bytes per block, plus two bytes of padding and two of option header. An option occupies the
-    /// space of the last blocks.
+    /// Appends the SACK block `start..end` unless the option space is full, as on the wire. The header grows by
+    /// eight bytes per block; the first block adds two bytes of padding and two bytes of option header. An
+    /// option occupies the space of the last blocks.
     #[inline]
     pub fn push_sack(&mut self, start: u64, end: u64) {
         let n = usize::from(self.layout.blocks());
@@ -400,19 +400,19 @@ impl Packet {
         slots.map(move |slot| (widen(slot[0]), widen(slot[1])))
     }
 
-    /// Whether it carries SACK blocks.
+    /// Whether the segment carries SACK blocks.
     #[inline]
     pub const fn has_sack(&self) -> bool {
         self.layout.blocks() > 0
     }
 
-    /// Whether it is a segment with an option.
+    /// Whether the packet is a segment with an option.
     #[inline]
     pub const fn has_option(&self) -> bool {
         matches!(self.mark >> CONTENT_SHIFT, 1..=RawOption::MAX_TAG)
     }
 
-    /// Its option, if it is a segment with one.
+    /// The option, if the packet is a segment with an option.
     #[inline]
     pub const fn option(&self) -> Option<RawOption> {
         if !self.has_option() {
@@ -427,8 +427,8 @@ impl Packet {
         })
     }
 
-    /// Sets or removes the option of a segment and adjusts the header length. The option displaces SACK
-    /// blocks if necessary.
+    /// Sets or removes the segment's option and adjusts the header length. If the space is too small, the
+    /// option displaces SACK blocks.
     pub fn set_option(&mut self, option: Option<RawOption>) {
         debug_assert_eq!(self.kind(), Kind::Tcp);
         let (tag, used, length) = option.map_or((0, 0, 0), |option| (option.tag, option.used, option.length));
@@ -450,7 +450,7 @@ impl Packet {
     }
 }
 
-/// Timestamp-option value of a time: microseconds modulo 2^32.
+/// The time as a timestamp option value: microseconds modulo 2^32.
 #[inline]
 pub const fn timestamp(now: Nanos) -> u32 {
     (now.as_nanos() / 1_000) as u32

@@ -6,8 +6,8 @@ use std::fmt;
 pub type Slot = (u32, u32);
 
 /// A TCP option as stored in the packet: a tag, up to two slots of eight bytes, and its length on the wire.
-/// Only its writer and reader interpret it. All options share one number space of tags, like TCP option
-/// kinds.
+/// Only the option's writer and reader interpret the slots. All options share one number space of tags, like
+/// TCP option kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RawOption {
     pub(crate) tag: u8,
@@ -22,11 +22,11 @@ impl RawOption {
     /// Maximum length of an option in bytes.
     pub const MAX_BYTES: u16 = 28;
 
-    /// An option of `wire_bytes` bytes on the wire.
+    /// Creates an option that occupies `wire_bytes` bytes on the wire.
     ///
     /// # Panics
-    /// If the tag is out of range, the length no multiple of four or above [`RawOption::MAX_BYTES`], or there
-    /// are more than two slots.
+    /// If the tag is out of range, the length is not a multiple of four or above [`RawOption::MAX_BYTES`], or
+    /// there are more than two slots.
     #[inline]
     pub const fn new(tag: u8, wire_bytes: u16, slots: &[Slot]) -> Self {
         assert!(tag > 0 && tag <= Self::MAX_TAG, "no such tag");
@@ -46,13 +46,13 @@ impl RawOption {
         self.tag
     }
 
-    /// Its slots; unused slots are arbitrary.
+    /// The option's slots; unused slots have arbitrary contents.
     #[inline]
     pub const fn slots(&self) -> [Slot; 2] {
         self.slots
     }
 
-    /// Length on the wire, in bytes.
+    /// Length of the option on the wire, in bytes.
     #[inline]
     pub const fn wire_bytes(&self) -> u16 {
         self.length as u16
@@ -70,7 +70,7 @@ impl ControlMessage {
     /// Maximum length of a message in bytes.
     pub const MAX_BYTES: usize = 40;
 
-    /// A message with these bytes.
+    /// Creates a message with these bytes.
     ///
     /// # Panics
     /// If there are more than [`ControlMessage::MAX_BYTES`].
@@ -81,12 +81,12 @@ impl ControlMessage {
         Self { bytes, len: message.len() as u8 }
     }
 
-    /// Its bytes.
+    /// The message's bytes.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len()]
     }
 
-    /// Number of bytes.
+    /// Length of the message in bytes.
     pub const fn len(&self) -> usize {
         self.len as usize
     }

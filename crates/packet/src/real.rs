@@ -30,7 +30,7 @@ pub mod kinds {
     pub const SACK: u8 = 5;
     /// Timestamps.
     pub const TIMESTAMPS: u8 = 8;
-    /// Experiments; two bytes of the body select one (RFC 6994).
+    /// Experimental option; two bytes of its body identify the experiment (RFC 6994).
     pub const EXPERIMENT: u8 = 253;
 }
 
@@ -45,7 +45,7 @@ pub struct Segment<'a> {
     pub ack: u32,
     /// Flags.
     pub flags: Flags,
-    /// The flags byte, unmodified.
+    /// The unmodified byte of flags.
     pub bits: u8,
     /// The window field, not scaled.
     pub window: u16,
@@ -53,7 +53,7 @@ pub struct Segment<'a> {
     pub ecn: Ecn,
     /// Payload bytes.
     pub payload: u16,
-    /// Header bytes, IP and options included.
+    /// Header bytes, including the IP header and options.
     pub header: u16,
     options: &'a [u8],
 }
@@ -67,7 +67,7 @@ fn be32(bytes: &[u8], at: usize) -> Option<u32> {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads the headers; `None` if the packet is not a whole TCP segment over IPv4.
+    /// Reads the headers; `None` if the packet is not a complete TCP segment over IPv4.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let first = *bytes.first()?;
         let ip = usize::from(first & 15) * 4;
@@ -106,7 +106,7 @@ impl<'a> Segment<'a> {
         self.find(|kind, _| kind == wanted).map(|(_, body)| body)
     }
 
-    /// The position and body of the first `wanted` option.
+    /// The position and body of the first option for which `wanted` returns `true`.
     fn find(&self, wanted: impl Fn(u8, &[u8]) -> bool) -> Option<(usize, &'a [u8])> {
         let mut place = 0;
         loop {
@@ -126,7 +126,7 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// The 16-bit value of the option of the experiment with this ExID.
+    /// The 16-bit value of the experimental option with this ExID.
     pub fn experiment(&self, exid: u16) -> Option<u16> {
         self.experiment_at(exid).map(|(_, value)| value)
     }
@@ -147,15 +147,15 @@ impl<'a> Segment<'a> {
         self.option(SACK).is_some_and(|body| body.len() + 2 >= THREE_BLOCKS)
     }
 
-    /// Timestamp value and echo.
+    /// Timestamp value and timestamp echo.
     pub fn timestamps(&self) -> Option<(u32, u32)> {
         let body = self.option(TIMESTAMPS)?;
         Some((be32(body, 0)?, be32(body, 4)?))
     }
 
     /// The packet that represents this segment of `flow`. `origins` are the sequence numbers of the SYNs of the
-    /// segment's sender and of its peer, and `near` the last known numbers in the same order; together they
-    /// extend 32 bits to 64.
+    /// segment's sender and of its peer; `near` are the last known 64-bit numbers in the same order. Both are
+    /// needed to extend 32-bit numbers to 64 bits.
     pub fn packet(&self, flow: u32, reverse: bool, origins: (u32, u32), near: (u64, u64)) -> Packet {
         let ack = if self.flags.has(Flags::ACK) { unfold(self.ack, origins.1, near.1) } else { 0 };
         let segment = ExternalSegment { seq: unfold(self.seq, origins.0, near.0), ack, handle: 0, room: Room::None };
@@ -187,13 +187,13 @@ pub fn set_ecn(bytes: &mut [u8], ecn: Ecn) {
     }
 }
 
-/// Bytes of the option of an experiment with a value of 16 bits.
+/// Bytes of an experimental option with a value of 16 bits.
 pub const EXPERIMENT_BYTES: usize = 6;
-/// Bytes of a SACK block, and of three blocks with kind and length.
+/// Bytes of a SACK block; bytes of an option with three blocks, kind and length included.
 const SACK_BLOCK: usize = 8;
 const THREE_BLOCKS: usize = 26;
 
-/// Sets the value of an experiment's option in a segment over IPv4, and corrects the checksum. If the segment
+/// Sets the value of an experimental option in a segment over IPv4, and corrects the checksum. If the segment
 /// lacks the option but has at least three SACK blocks, the option replaces the last block, and the segment
 /// keeps its length. Returns whether the segment now has the value.
 pub fn set_experiment(bytes: &mut [u8], exid: u16, value: u16) -> bool {
@@ -216,7 +216,7 @@ pub fn set_experiment(bytes: &mut [u8], exid: u16, value: u16) -> bool {
     true
 }
 
-/// Replaces an experiment's option in a segment over IPv4 with no-operations.
+/// Replaces an experimental option in a segment over IPv4 with no-operation options.
 pub fn clear_experiment(bytes: &mut [u8], exid: u16) {
     let Some((place, _)) = Segment::read(bytes).and_then(|segment| segment.experiment_at(exid)) else {
         return;
@@ -225,10 +225,10 @@ pub fn clear_experiment(bytes: &mut [u8], exid: u16) {
     replace(bytes, ip, TCP_CHECKSUM, ip + 20 + place, &[NOP; EXPERIMENT_BYTES]);
 }
 
-/// Replaces bytes of the header that begins at `header`, and corrects the checksum (RFC 1624) at the offset
-/// `checksum` in it.
+/// Replaces bytes of the header that begins at `header`, and corrects the header's checksum (RFC 1624), which
+/// is at offset `checksum` in the header.
 fn replace(bytes: &mut [u8], header: usize, checksum: usize, at: usize, new: &[u8]) {
-    // The checksum covers words of 16 bits; headers have an even length.
+    // The checksum covers words of 16 bits, so extend the range to whole words; headers have an even length.
     let (from, to) = (header + (at - header) / 2 * 2, header + (at + new.len() - header).next_multiple_of(2));
     let sum = |bytes: &[u8]| -> u32 {
         bytes[from..to].chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum()
@@ -238,7 +238,7 @@ fn replace(bytes: &mut [u8], header: usize, checksum: usize, at: usize, new: &[u
     bytes[at..at + new.len()].copy_from_slice(new);
     let after = sum(bytes);
     let Some(old) = be16(bytes, header + checksum) else { return };
-    // HC' = ~(~HC + ~m + m').
+    // RFC 1624 equation 3: HC' = ~(~HC + ~m + m').
     let mut total = u32::from(!old) + (words * 0xffff - before) + after;
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
@@ -250,7 +250,7 @@ fn replace(bytes: &mut [u8], header: usize, checksum: usize, at: usize, new: &[u
 mod tests {
     use super::*;
 
-    /// A data segment of 4 bytes with timestamps and one SACK block, ECT(0), and a correct header checksum.
+    /// A segment with 4 bytes of data, timestamps, one SACK block, ECT(0) and a correct header checksum.
     fn segment() -> Vec<u8> {
         let mut bytes = vec![0x45, 2, 0, 68, 0, 0, 0x40, 0, 64, 6, 0, 0, 10, 0, 0, 1, 10, 0, 1, 1];
         let sum = checksum(&bytes);
@@ -288,16 +288,16 @@ mod tests {
         for length in 0..bytes.len() {
             assert!(Segment::read(&bytes[..length]).is_none(), "{length} bytes");
         }
-        assert!(Segment::read(&[0x45, 0, 0, 4]).is_none()); // a length less than a header's
+        assert!(Segment::read(&[0x45, 0, 0, 4]).is_none()); // the length is less than that of a header
         let mut datagram = bytes.clone();
         datagram[9] = 17;
         assert!(Segment::read(&datagram).is_none());
         let mut endless = bytes;
-        endless[41] = 0; // an option of length 0
+        endless[41] = 0; // an option with the length 0
         assert!(Segment::read(&endless).expect("whole").timestamps().is_none());
     }
 
-    /// Numbers unfold across the wrap of 32 bits in both directions.
+    /// Sequence numbers extend to 64 bits across the 32-bit wrap in both directions.
     #[test]
     fn numbers_unfold_across_the_wrap() {
         let origin = u32::MAX - 9;
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(unfold(origin.wrapping_sub(50), origin, near), (1 << 32) - 50);
     }
 
-    /// The checksum of the segment, pseudo header included.
+    /// The TCP checksum of the segment, pseudo header included.
     fn tcp_checksum(bytes: &[u8]) -> u16 {
         let length = (bytes.len() - 20) as u16;
         let mut all = bytes[12..20].to_vec();
@@ -319,7 +319,7 @@ mod tests {
         checksum(&all)
     }
 
-    /// The segment with other options and a correct checksum.
+    /// The test segment with these options and a correct checksum.
     fn with_options(options: &[u8]) -> Vec<u8> {
         assert!(options.len().is_multiple_of(4));
         let mut bytes = segment();
@@ -341,7 +341,8 @@ mod tests {
         tcp_checksum(bytes) == 0
     }
 
-    /// The value of an experiment is read and replaced, at even and odd offsets, with a correct checksum.
+    /// The value of an experimental option is read and replaced, at even and odd offsets, and the checksum
+    /// stays correct.
     #[test]
     fn experiment_is_replaced_with_checksum() {
         for options in [
@@ -363,7 +364,8 @@ mod tests {
         }
     }
 
-    /// Setting a missing option replaces the last of three SACK blocks, and fails if there are two.
+    /// Setting an option that the segment lacks replaces the last of three SACK blocks, and fails if there are
+    /// only two.
     #[test]
     fn experiment_replaces_the_third_sack_block() {
         let block = |n: u8| [0, 0, n, 0, 0, 0, n, 9];
@@ -382,7 +384,7 @@ mod tests {
         assert!(!set_experiment(&mut bytes, 0x4272, 12_005));
     }
 
-    /// A mark keeps the checksum of the header correct.
+    /// Setting the ECN field keeps the header checksum correct.
     #[test]
     fn mark_keeps_checksum() {
         for ecn in [Ecn::Ce, Ecn::Ect1, Ecn::NotEct, Ecn::Ect0] {

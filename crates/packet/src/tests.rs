@@ -1,8 +1,8 @@
-//! Packets and their views.
+//! Tests of packets and of the views of their bodies.
 
 use super::*;
 
-/// An option of one slot and 12 bytes, and one of two slots and 20 bytes.
+/// An option with one slot and 12 bytes, and an option with two slots and 20 bytes.
 const SHORT: RawOption = RawOption::new(1, 12, &[(7, 8)]);
 const LONG: RawOption = RawOption::new(RawOption::MAX_TAG, 20, &[(1, 2), (3, u32::MAX)]);
 
@@ -22,19 +22,19 @@ fn packet_in_flight_takes_72_bytes() {
     assert_eq!(line.memory(), 1024 * 72);
 }
 
-/// SACK blocks survive the 32-bit wire format on both sides of the acknowledgement.
+/// SACK blocks on both sides of the acknowledgement number survive the 32-bit wire format.
 #[test]
 fn sack_blocks_survive_32_bit_wire_format() {
     let mut packet = Packet::new(0);
     *packet.tcp_mut().ack = (1 << 32) - 10;
-    packet.push_sack((1 << 32) - 2000, (1 << 32) - 552); // a DSACK below it
+    packet.push_sack((1 << 32) - 2000, (1 << 32) - 552); // a DSACK below the acknowledgement number
     packet.push_sack((1 << 32) + 1448, (1 << 32) + 2896);
     let blocks: Vec<_> = packet.sack_blocks().collect();
     assert_eq!(blocks, [((1 << 32) - 2000, (1 << 32) - 552), ((1 << 32) + 1448, (1 << 32) + 2896)]);
     assert_eq!(packet.size(), Bytes::new(52 + 12 + 8));
 }
 
-/// An option counts with its wire size and replaces the last SACK blocks.
+/// An option occupies its wire size in the header and replaces the last SACK blocks.
 #[test]
 fn option_takes_place_of_last_sack_blocks() {
     let mut packet = Packet::new(0);
@@ -46,7 +46,7 @@ fn option_takes_place_of_last_sack_blocks() {
     for n in 0..3 {
         packet.push_sack(1000 * n + 1, 1000 * n + 501);
     }
-    // Two blocks fit beside one slot.
+    // Two blocks fit in a segment with one option slot.
     assert_eq!(packet.sack_blocks().collect::<Vec<_>>(), [(1, 501), (1001, 1501)]);
     let kept = packet.option().expect("the option remains");
     assert_eq!((kept.tag(), kept.wire_bytes(), kept.slots()[0]), (1, 12, (7, 8)));
@@ -95,7 +95,7 @@ fn control_message_keeps_bytes_and_path() {
     assert!(packet.path() == 0 && packet.has_option() && packet.has_sack());
 }
 
-/// ECN, path and kind share a byte without interference.
+/// ECN, path and content tag share a byte; setting one does not change the others.
 #[test]
 fn ecn_path_and_kind_are_independent() {
     let datagram = Packet::datagram(1, Dccp { seq: 9, handle: 5 });
@@ -114,7 +114,7 @@ fn ecn_path_and_kind_are_independent() {
     assert_eq!(datagram.dccp(), Dccp { seq: 9, handle: 5 });
 }
 
-/// The digest mixes the numbers of every kind as in the recorded event hashes.
+/// The digest combines the numbers of every kind of packet as in the recorded event hashes.
 #[test]
 fn digest_mixes_the_numbers_of_every_kind() {
     let mut segment = Packet::new(0);

@@ -9,24 +9,24 @@ use narrows_units::Random;
 
 use crate::pcapng::Interface;
 
-/// The first port of senders, and the number of their ports (RFC 6335 section 6).
+/// The first port of senders, and the number of ports for senders (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
 const PORTS: u32 = 1 << 14;
-/// IP and TCP headers without options.
+/// Bytes of the IP and TCP headers without options.
 const BARE_HEADER: u16 = 40;
 /// Largest window scale (RFC 7323 section 2.3).
 const MAX_SCALE: u8 = 14;
-/// Flows listed in the description of an interface.
+/// Maximum number of flows listed in the description of an interface.
 const LISTED: usize = 8;
 
 /// One endpoint of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
-    /// Number of its interface.
+    /// Number of the host and of its interface.
     pub(crate) host: u32,
     pub(crate) address: [u8; 4],
     pub(crate) port: u16,
-    /// Sequence number of its SYN.
+    /// Sequence number of the endpoint's SYN.
     pub(crate) isn: u32,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct End {
 pub(crate) struct Flow {
     pub(crate) sender: End,
     pub(crate) receiver: End,
-    /// Maximum segment size (RFC 9293 section 3.7.1): payload and options.
+    /// Maximum segment size (RFC 9293 section 3.7.1): bytes of payload and options.
     pub(crate) mss: u16,
     pub(crate) scale: u8,
     pub(crate) sack: bool,
@@ -48,7 +48,7 @@ struct Host {
     address: [u8; 4],
     sends: bool,
     flows: Vec<String>,
-    /// Number of further flows.
+    /// Number of flows that are not listed.
     further: usize,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
-    /// The hosts in the order of the flows, the sender's first.
+    /// Creates the hosts in the order of the flows; the sender's host comes first.
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut hosts: Vec<Host> = Vec::new();
         let (mut numbers, mut ports) = (BTreeMap::new(), BTreeMap::new());
@@ -95,7 +95,7 @@ impl Hosts {
                 }
                 End { host, address: address.to_be_bytes(), port, isn: random.bits() as u32 }
             };
-            // Flows between the same addresses need separate ports, even if different entries of the scenario state
+            // Flows between the same addresses need different ports, even if different scenario entries state
             // these addresses.
             let used: &mut u32 = ports.entry((tuple.source, tuple.destination, tuple.destination_port)).or_default();
             let port = EPHEMERAL + (*used % PORTS) as u16;
@@ -114,7 +114,7 @@ impl Hosts {
         Self { hosts, flows }
     }
 
-    /// The interfaces, by number.
+    /// The interfaces in the order of their numbers.
     pub(crate) fn interfaces(&self) -> impl Iterator<Item = Interface> + '_ {
         let mut given = [0; 2];
         self.hosts.iter().map(move |host| {
@@ -125,13 +125,13 @@ impl Hosts {
         })
     }
 
-    /// A flow.
+    /// The flow with this number.
     pub(crate) fn flow(&self, number: u32) -> &Flow {
         &self.flows[number as usize]
     }
 }
 
-/// The smallest window scale with which 16 bits express a window (RFC 7323 section 2.2).
+/// The smallest window scale with which a 16-bit field can express the window (RFC 7323 section 2.2).
 fn scale(window: u64) -> u8 {
     (0..MAX_SCALE).find(|&scale| window >> scale <= u64::from(u16::MAX)).unwrap_or(MAX_SCALE)
 }
@@ -140,7 +140,7 @@ fn scale(window: u64) -> u8 {
 mod tests {
     use super::*;
 
-    /// The scale is the smallest one that expresses the window; 1 GiB needs the largest.
+    /// The chosen scale is the smallest that can express the window; a window of 1 GiB needs the largest scale.
     #[test]
     fn scale_is_the_least_that_expresses_the_window() {
         for (window, expected) in [(0, 0), (65_535, 0), (65_536, 1), (64 << 20, 11), (1 << 30, 14), (u64::MAX, 14)] {

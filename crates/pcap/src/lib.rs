@@ -1,4 +1,4 @@
-//! Packet captures: a run as a pcapng file, for tshark, Wireshark and tcptrace.
+//! Packet captures: a run's packets as a pcapng file, for tshark, Wireshark and tcptrace.
 //!
 //! ```text
 //! host of the sender                                        host of the receiver
@@ -8,17 +8,18 @@
 //!
 //! * Each host, that is each IPv4 address of the plan, has an interface. A packet is recorded when it leaves its host
 //!   and when it reaches the other host, with the virtual time in nanoseconds.
-//! * By default only the senders of data record, like tcpdump on these hosts. With [`Ends::Both`] a packet that arrives
-//!   appears twice; readers that do not distinguish interfaces then report each packet as a retransmission.
+//! * By default only the hosts of data senders record, like tcpdump on these hosts. With [`Ends::Both`], a
+//!   packet that arrives appears twice; readers that do not distinguish interfaces then report each packet as a
+//!   retransmission.
 //! * Packets are IPv4 in Ethernet frames, whose 14 bytes of header do not exist on simulated links. Sequence
 //!   numbers start at a random number for each direction of a flow and wrap at 32 bits. All checksums are valid; the payload of TCP is zero.
-//! * A SYN carries the options that a connection has in force (maximum segment size, SACK permitted, window
-//!   scale, timestamps) in up to eight bytes more than the simulated packet takes on a link.
-//! * TCP options of other kinds (multipath, rates) have the experimental kind 253 (RFC 6994), their size and
-//!   their raw fields. They are omitted if TCP's 40 bytes of options are full, or if they take no bytes on a
-//!   link.
-//! * A control message is a UDP datagram between the ports of its flow. A message from a node has the address of the
-//!   flow's receiver.
+//! * A SYN carries the options that the connection uses (maximum segment size, SACK permitted, window scale,
+//!   timestamps). These take up to eight bytes more than the simulated SYN takes on a link.
+//! * TCP options of other kinds (multipath, rates) appear as the experimental kind 253 (RFC 6994), with their
+//!   size and their raw fields. They are omitted if TCP's 40 bytes of options are full, or if they take no
+//!   bytes on a link.
+//! * A control message is a UDP datagram between the ports of its flow. A message from a node has the flow's
+//!   receiver as source address.
 //!
 //! Captures lack packets that the simulator does not model: the acknowledgement of the receiver's FIN, and resets.
 
@@ -38,10 +39,10 @@ use narrows_sim::observer::{Observer, Passage};
 
 use hosts::Hosts;
 
-/// Bytes collected before a write.
+/// Bytes collected before a write to the file.
 const BUFFER: usize = 256 << 10;
 
-/// Hosts that record their packets.
+/// The hosts that record their packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ends {
     /// Senders and receivers: packets that arrive appear twice.
@@ -66,10 +67,10 @@ impl Ends {
 /// Contents of a capture.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// The hosts that record.
+    /// The hosts that record their packets.
     pub ends: Ends,
-    /// Number of bytes kept of each packet; `None` keeps all. Lengths in headers and the recorded original length
-    /// remain those of the whole packet.
+    /// Number of bytes kept of each packet; `None` keeps all bytes. Lengths in headers and the recorded
+    /// original length remain those of the complete packet.
     pub snap: Option<u32>,
 }
 
@@ -81,7 +82,7 @@ pub struct Capture {
     contents: Contents,
     buffer: Vec<u8>,
     packet: Vec<u8>,
-    /// Bytes of whole blocks in the file.
+    /// Bytes of complete blocks in the file.
     written: u64,
     failed: Option<io::Error>,
 }
@@ -105,7 +106,7 @@ impl Capture {
         Ok(Self { file, hosts, contents, buffer, packet: Vec::with_capacity(2_048), written, failed: None })
     }
 
-    /// Whether a write has failed: the run may then end early.
+    /// Whether a write has failed, so that the run may end early.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
@@ -113,7 +114,7 @@ impl Capture {
     /// Writes the remaining packets. An unfinished capture lacks its last packets.
     ///
     /// # Errors
-    /// The first write error; the file then ends with the last whole packet before it.
+    /// The first write error; the file then ends with the last complete packet before the error.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush();
         self.failed.map_or(Ok(()), Err)
@@ -124,7 +125,8 @@ impl Capture {
             match self.file.write_all(&self.buffer) {
                 Ok(()) => self.written += self.buffer.len() as u64,
                 Err(error) => {
-                    // Readers report an error for a file that ends within a block. Pipes cannot be truncated.
+                    // Truncate the file, because readers report an error if it ends within a block. A pipe
+                    // cannot be truncated.
                     let _ = self.file.set_len(self.written);
                     self.failed = Some(error);
                 }

@@ -17,7 +17,7 @@ const BYTE_ORDER: u32 = 0x1a2b_3c4d;
 const ETHERNET: u16 = 1;
 /// `if_tsresol`: timestamps count units of 10^-9 s.
 const NANOSECONDS: u8 = 9;
-/// The snapshot length for whole packets, larger than any frame.
+/// The snapshot length when complete packets are recorded, larger than any frame.
 const WHOLE: u32 = 262_144;
 
 /// Option codes.
@@ -32,7 +32,7 @@ const EPB_FLAGS: u16 = 2;
 const INBOUND: u32 = 1;
 const OUTBOUND: u32 = 2;
 
-/// An interface: the only one of a host.
+/// The interface of a host; each host has one.
 #[derive(Debug)]
 pub(crate) struct Interface {
     pub(crate) name: String,
@@ -65,7 +65,7 @@ fn option(out: &mut Vec<u8>, code: u16, value: &[u8]) {
     pad(out, from);
 }
 
-/// Writes a block whose body and options `fill` appends.
+/// Writes a block; `fill` appends the block's body and options.
 fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     let start = out.len();
     out.extend_from_slice(&kind.to_le_bytes());
@@ -77,7 +77,7 @@ fn block(out: &mut Vec<u8>, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
     out.extend_from_slice(&length);
 }
 
-/// The section header.
+/// Writes the section header.
 pub(crate) fn section(out: &mut Vec<u8>) {
     block(out, SECTION, |out| {
         out.extend_from_slice(&BYTE_ORDER.to_le_bytes());
@@ -87,7 +87,7 @@ pub(crate) fn section(out: &mut Vec<u8>) {
     });
 }
 
-/// The description of an interface. libpcap requires the same snapshot length for all of them.
+/// Writes the description of an interface. libpcap requires the same snapshot length for all interfaces.
 pub(crate) fn interface(out: &mut Vec<u8>, own: &Interface, snap: Option<u32>) {
     block(out, INTERFACE, |out| {
         out.extend_from_slice(&ETHERNET.to_le_bytes());
@@ -101,7 +101,7 @@ pub(crate) fn interface(out: &mut Vec<u8>, own: &Interface, snap: Option<u32>) {
     });
 }
 
-/// A packet of `head` and `zeros` bytes of zero.
+/// Writes a packet that consists of `head` and `zeros` zero bytes.
 pub(crate) fn packet(out: &mut Vec<u8>, own: &Block, head: &[u8], zeros: usize) {
     let length = head.len() + zeros;
     let kept = own.snap.map_or(length, |snap| length.min(snap as usize));

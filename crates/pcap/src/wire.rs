@@ -9,7 +9,7 @@ use crate::hosts::{End, Flow};
 
 /// The Ethernet type of IPv4.
 const ETHERNET_IPV4: [u8; 2] = [8, 0];
-/// First bytes of hardware addresses, locally administered; the IPv4 address follows.
+/// First two bytes of hardware addresses, which are locally administered; the IPv4 address follows.
 const HARDWARE: [u8; 2] = [2, 0];
 const IP_HEADER: usize = 20;
 const TCP_HEADER: usize = 20;
@@ -24,11 +24,11 @@ const DONT_FRAGMENT: u8 = 0x40;
 
 /// Option kinds (RFC 9293, RFC 7323, RFC 2018, RFC 6994).
 const EXPERIMENT: u8 = 253;
-/// Our experiment identifier, 'NW'.
+/// The experiment identifier of this project, 'NW'.
 const EXPERIMENT_ID: [u8; 2] = *b"NW";
 
-/// Appends the packet to `out`, without its payload if that is zero. Returns the number of zero bytes that
-/// follow.
+/// Appends the packet to `out`, without its payload if the payload is zero. Returns the number of zero bytes
+/// that must follow.
 pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u8]) -> usize {
     let (from, to) =
         if packet.flags.has(Flags::REVERSE) { (&flow.receiver, &flow.sender) } else { (&flow.sender, &flow.receiver) };
@@ -66,7 +66,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u
     let length = (out.len() - start + zeros) as u16;
     let [high, low] = length.to_be_bytes();
     let header = &mut out[start..start + IP_HEADER];
-    // An unfragmentable packet needs no identification (RFC 6864 section 4.1).
+    // A packet that must not be fragmented needs no identification (RFC 6864 section 4.1).
     header[..10].copy_from_slice(&[0x45, packet.ecn() as u8, high, low, 0, 0, DONT_FRAGMENT, 0, TTL, protocol]);
     header[12..16].copy_from_slice(&from.address);
     header[16..].copy_from_slice(&to.address);
@@ -75,7 +75,7 @@ pub(crate) fn encode(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, bytes: &[u
     zeros
 }
 
-/// Appends header and options of a TCP segment; returns the length of its payload.
+/// Appends the header and options of a TCP segment; returns the length of its payload.
 fn segment(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, from: &End, to: &End) -> usize {
     let start = out.len();
     let tcp = packet.tcp();
@@ -88,7 +88,7 @@ fn segment(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, from: &End, to: &End
     out.extend_from_slice(&next.to_be_bytes());
     let bits = [(Flags::FIN, 1), (Flags::SYN, 2), (Flags::ACK, 16), (Flags::ECE, 64), (Flags::CWR, 128)];
     let bits: u8 = bits.iter().filter(|(flag, _)| has(*flag)).map(|(_, bit)| bit).sum();
-    // Linux also rounds the window up; the window of a SYN is not scaled.
+    // Round the window up, as Linux does; the window of a SYN is not scaled.
     let window = if syn { tcp.window } else { tcp.window.div_ceil(1 << flow.scale) };
     let [high, low] = (window.min(u32::from(u16::MAX)) as u16).to_be_bytes();
     out.extend_from_slice(&[0, bits, high, low, 0, 0, 0, 0]);
@@ -102,7 +102,7 @@ fn segment(out: &mut Vec<u8>, flow: &Flow, packet: &Packet, from: &End, to: &End
         let blocks = packet.sack_blocks().count();
         if blocks > 0 {
             out.extend_from_slice(&[NOP, NOP, SACK, (2 + 8 * blocks) as u8]);
-            // SACK blocks refer to data of the other end.
+            // SACK blocks refer to data of the other endpoint.
             for edge in packet.sack_blocks().flat_map(|(left, right)| [left, right]) {
                 out.extend_from_slice(&to.isn.wrapping_add(edge as u32).to_be_bytes());
             }
@@ -143,8 +143,8 @@ fn timestamps(out: &mut Vec<u8>, packet: &Packet) {
     out.extend_from_slice(&tcp.ts_ecr.to_be_bytes());
 }
 
-/// Encodes an option of another kind as an experiment of the same length: its tag, then as many fields as fit. `used`
-/// bytes of options precede it.
+/// Encodes an option of another kind as an experimental option of the same length: the option's tag, then as
+/// many fields as fit. `used` bytes of options precede it.
 fn experiment(out: &mut Vec<u8>, used: usize, packet: &Packet) {
     let Some(option) = packet.option() else { return };
     let length = usize::from(option.wire_bytes());
@@ -167,7 +167,7 @@ fn sum(bytes: &[u8]) -> u64 {
     bytes.as_chunks::<2>().0.iter().map(|&pair| u64::from(u16::from_be_bytes(pair))).sum()
 }
 
-/// The Internet checksum (RFC 1071) of words with this sum.
+/// The Internet checksum (RFC 1071) of words whose sum is `sum`.
 fn checksum(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum >> 16) + (sum & 0xffff);

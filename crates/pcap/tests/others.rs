@@ -30,7 +30,7 @@ fn datagrams_are_dccp_with_valid_checksums() {
         let header = usize::from(packet.body[4]) * 4;
         data += u64::from([2, 4].contains(&kind) && packet.body.len() > header);
     }
-    // Request, Data or DataAck, and Close (RFC 4340 section 5.1).
+    // The kinds are Request, Data or DataAck, and Close (RFC 4340 section 5.1).
     assert!(kinds.contains(&0) && kinds.contains(&6), "{kinds:?}");
     assert_eq!(data, result.counters().data_packets_sent);
     for frame in frames.iter().filter(|frame| frame.interface == 1 && !frame.inbound) {
@@ -38,8 +38,8 @@ fn datagrams_are_dccp_with_valid_checksums() {
     }
 }
 
-/// Subflows have separate ports, and their packets carry an experimental option with the 20 bytes of the
-/// mapping and the data sequence number. A full packet keeps its 1500 bytes.
+/// Subflows have different ports, and their packets carry an experimental option with the 20 bytes of the
+/// mapping and the data sequence number. A full packet still has 1500 bytes.
 #[test]
 fn mapping_is_an_experimental_option_of_its_size() {
     let (_, _, frames) = captured("subflows", &text("lia", "subflows = 2\nsize = \"300kB\""), BOTH);
@@ -65,8 +65,8 @@ fn mapping_is_an_experimental_option_of_its_size() {
     assert_eq!(next, 300_000);
 }
 
-/// Rate headers are experimental options of their size. Control messages are UDP between the ports of their flow, and
-/// arrive unchanged.
+/// Rate headers appear as experimental options of their size. Control messages appear as UDP between the ports
+/// of their flow, and arrive unchanged.
 #[test]
 fn rates_are_options_or_messages() {
     for (scheme, length) in [("rcp", 12), ("xcp", 20)] {

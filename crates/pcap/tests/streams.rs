@@ -1,4 +1,4 @@
-//! Captures of TCP: the bytes in the file agree with the run.
+//! Captures of TCP: the packets in the file agree with the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use narrows_units::Random;
 
 const BOTH: Contents = Contents { ends: Ends::Both, snap: None };
 
-/// Bytes of the file that the flows below send.
+/// Size in bytes of the file that the flows below send.
 const FILE: u32 = 1_000_000;
 
 fn scenario(seed: u64, more: &str) -> String {
@@ -25,8 +25,9 @@ fn segments(frames: &[Frame], interface: usize, inbound: bool) -> Vec<(u64, Segm
     own.map(|frame| (frame.at, tcp(&ip(frame)))).collect()
 }
 
-/// A capture at both ends has an interface per host, and its packets are those of the run: departures and
-/// arrivals at their nanosecond, data and retransmissions by their sequence numbers, valid checksums.
+/// A capture at both hosts has an interface per host, and its packets are those of the run: packets leave and
+/// arrive at the nanosecond of the run, sequence numbers show data and retransmissions, and all checksums are
+/// valid.
 #[test]
 fn capture_of_a_file_has_the_packets_of_the_run() {
     let (result, interfaces, frames) = captured("file", &scenario(1, ""), BOTH);
@@ -44,13 +45,14 @@ fn capture_of_a_file_has_the_packets_of_the_run() {
     let [sent, acks] = [false, true].map(|inbound| segments(&frames, 0, inbound));
     let [answers, arrived] = [false, true].map(|inbound| segments(&frames, 1, inbound));
 
-    // The SYN takes the time of 52 simulated bytes at 20 Mbit/s, then half the round trip; so does the SYN-ACK.
+    // The SYN takes the time of 52 simulated bytes at 20 Mbit/s plus half the base RTT; so does the SYN-ACK.
     let (syn, syn_ack) = (&sent[0], &answers[0]);
     assert_eq!((syn.0, arrived[0].0, acks[0].0), (0, 20_020_800, 40_041_600));
     assert!(syn.1.flags == SYN && syn_ack.1.flags == SYN | ACK);
     for (_, opening) in [syn, syn_ack] {
         assert_eq!(opening.options.iter().map(|(kind, _)| *kind).collect::<Vec<_>>(), [2, 4, 8, 3]);
-        // MSS: 1448 bytes of payload and 12 of timestamps. Scale 11: a window of 64 MiB fits 16 bits.
+        // MSS: 1448 bytes of payload and 12 bytes of timestamps. Scale 11: with it, 16 bits can express a
+        // window of 64 MiB.
         assert_eq!((opening.option(2), opening.option(3)), (Some(&1460u16.to_be_bytes()[..]), Some(&[11][..])));
     }
     let (isn, peer) = (syn.1.seq, syn_ack.1.seq);
@@ -84,7 +86,7 @@ fn capture_of_a_file_has_the_packets_of_the_run() {
         let covered = ack.ack.wrapping_sub(isn);
         assert!((2..=FILE + 2).contains(&covered) && ack.payload == 0);
         assert!(sent_times.contains(&u32_be(&ack.option(8).expect("timestamps")[4..])));
-        // At most 60 kB of the 64 MiB window are occupied. The field has units of 2 kB, rounded up.
+        // At most 60 kB of the 64 MiB window are occupied. The window field has units of 2 kB and is rounded up.
         assert!((32_738..=32_768).contains(&ack.window), "{}", ack.window);
         for edges in ack.option(5).unwrap_or_default().chunks(8) {
             let [left, right] = [&edges[..4], &edges[4..]].map(|edge| u32_be(edge).wrapping_sub(isn));
@@ -97,7 +99,7 @@ fn capture_of_a_file_has_the_packets_of_the_run() {
     assert!(last.has(FIN) && last.ack.wrapping_sub(isn) == FILE + 2);
 }
 
-/// Sequence numbers wrap at 32 bits: with an initial number just below the limit, the capture has the same data.
+/// Sequence numbers wrap at 32 bits: with an initial number just below 2^32, the capture has the same data.
 #[test]
 fn sequence_numbers_wrap_at_32_bits() {
     let first = |seed: u64| Random::stream(seed, "isn", 0).bits() as u32;
@@ -112,7 +114,8 @@ fn sequence_numbers_wrap_at_32_bits() {
     assert_eq!(acks.iter().map(|(_, own)| own.ack.wrapping_sub(isn)).max(), Some(FILE + 2));
 }
 
-/// ECN: negotiated in the SYN, ECT(0) on data, CE on packets that the queue marked, its echo and CWR.
+/// The headers show ECN: the negotiation in the SYN, ECT(0) on data, CE on packets that the queue marked, the
+/// echo, and CWR.
 #[test]
 fn marks_and_their_echo_are_in_the_headers() {
     let more = "queue = { kind = \"step\", above = \"5pkt\" }\n[tcp]\necn = true";
@@ -133,7 +136,7 @@ fn marks_and_their_echo_are_in_the_headers() {
     assert!(sent[1..].iter().any(|(_, segment)| segment.has(CWR)));
 }
 
-/// With a snapshot length, frames are cut and keep their original length. Only the chosen hosts record.
+/// With a snapshot length, frames are truncated and keep their original length. Only the chosen hosts record.
 #[test]
 fn snapshot_keeps_headers_and_original_lengths() {
     let contents = Contents { ends: Ends::Senders, snap: Some(94) };
@@ -142,7 +145,7 @@ fn snapshot_keeps_headers_and_original_lengths() {
     assert!(frames.iter().all(|frame| frame.interface == 0));
     assert!(frames.iter().all(|frame| frame.bytes.len() == frame.length.min(94)));
     let full = frames.iter().filter(|frame| frame.length == 14 + 1500).count() as u64;
-    // The file ends with a shorter packet.
+    // The last packet of the file transfer is shorter than the others.
     assert!((result.counters().data_packets_sent - 2..result.counters().data_packets_sent).contains(&full));
     assert_eq!(segments(&frames, 0, false).len() as u64, result.counters().data_packets_sent + 2);
     let at_receiver = Contents { ends: Ends::Receivers, snap: None };
@@ -152,7 +155,7 @@ fn snapshot_keeps_headers_and_original_lengths() {
     assert_eq!(arrived + result.links[0].drops, result.counters().data_packets_sent + 2);
 }
 
-/// Without space for options in the header, and without SACK, packets after the SYN carry no options.
+/// If the header has no space for options and SACK is off, packets after the SYN carry no options.
 #[test]
 fn short_headers_have_no_options() {
     let more = "[tcp]\nsack = false\nheader_bytes = 40";
@@ -163,7 +166,7 @@ fn short_headers_have_no_options() {
     assert!(segments(&frames, 0, true)[1..].iter().all(|(_, ack)| ack.options.is_empty()));
 }
 
-/// Flows of one entry share its hosts and differ in ports, and so do entries that state the same addresses.
+/// Flows of one entry share hosts and have different ports, and so do flows of entries that state the same addresses.
 #[test]
 fn flows_between_the_same_hosts_differ_in_ports() {
     let flow = "[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\nsource = \"10.1.0.1\"\ndestination = \"10.1.0.2\"\n";
@@ -178,7 +181,7 @@ fn flows_between_the_same_hosts_differ_in_ports() {
     assert_eq!(ports, (0..13).map(|n| (49_152 + n, 5001)).collect::<Vec<_>>());
 }
 
-/// A file that cannot be written is an error.
+/// A write to a full device is reported as an error.
 #[test]
 fn full_device_is_an_error() {
     let made =

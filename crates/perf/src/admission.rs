@@ -1,26 +1,26 @@
-//! Admission to a server of tests: bounds on handshakes and tests.
+//! Admission of clients to a test server: bounds on handshakes and tests.
 //!
-//! * At most one pending handshake from an unproven address. Meanwhile other addresses are proven by a Retry
-//!   packet (RFC 9000 section 8.1.2), which costs the server no state and is shorter than the packet that it
-//!   answers.
-//! * At most [`PENDING`] connections without a request for a test.
-//! * A limit of tests, and of connections per address (for IPv6, per 64-bit prefix).
+//! * At most one pending handshake from an unproven address. While it is pending, other addresses must answer a
+//!   Retry packet (RFC 9000 section 8.1.2). A Retry costs the server no state and is shorter than the packet
+//!   that it answers.
+//! * At most [`PENDING`] connections that have not requested a test.
+//! * A limit on tests, and on connections per address (for IPv6, per 64-bit prefix).
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Maximum number of connections without a request for a test.
+/// Maximum number of connections that have not requested a test.
 pub(super) const PENDING: usize = 64;
 
 #[derive(Debug, Default)]
 struct Occupied {
-    /// A handshake of an unproven address is pending.
+    /// Whether a handshake of an unproven address is pending.
     unproven: bool,
-    /// Proven connections without a test.
+    /// Number of proven connections without a test.
     pending: usize,
     tests: usize,
-    /// Proven connections, tests included.
+    /// Number of proven connections by address, including those with a test.
     by_address: BTreeMap<IpAddr, usize>,
 }
 
@@ -35,9 +35,9 @@ pub(super) struct Admission {
 /// The decision about the first packet of a connection.
 #[derive(Debug)]
 pub(super) enum Arrival {
-    /// The handshake begins.
+    /// The server accepts the handshake.
     Accepted(Place),
-    /// The address has to be proven.
+    /// The client must prove its address first.
     Retry,
     /// No slot is free, for this reason.
     Refused(String),
@@ -59,7 +59,7 @@ pub(super) struct Place {
 }
 
 impl Admission {
-    /// Slots for this many tests, and for this many connections from one address.
+    /// Creates slots for this many tests, and for this many connections from one address.
     pub(super) fn new(tests: usize, per_address: usize) -> Arc<Self> {
         Arc::new(Self { occupied: Mutex::default(), tests, per_address })
     }
@@ -68,7 +68,7 @@ impl Admission {
         self.occupied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Decides about the first packet of a connection; `proven` if a token proves the client's address.
+    /// Decides about the first packet of a connection. `proven`: a token proves the client's address.
     pub(super) fn arrival(self: &Arc<Self>, address: IpAddr, proven: bool) -> Arrival {
         let address = prefix(address);
         let stage = if proven { Stage::Pending } else { Stage::Unproven };
@@ -154,7 +154,7 @@ impl Drop for Place {
     }
 }
 
-/// An address, or for IPv6 its 64-bit prefix, because one host may own the whole prefix.
+/// The address itself, or for IPv6 its 64-bit prefix, because one host may own the whole prefix.
 fn prefix(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(whole) => IpAddr::V6((u128::from(whole) >> 64 << 64).into()),
@@ -178,7 +178,7 @@ mod tests {
     }
 
     /// Only one handshake of an unproven address is pending at a time: other clients get a Retry, and a slot
-    /// once proven.
+    /// once their address is proven.
     #[test]
     fn unproven_handshakes_cost_one_place() {
         let admission = Admission::new(8, 4);
@@ -193,7 +193,8 @@ mod tests {
         assert!(taken(admission.arrival(address(3), false)).is_unproven(), "the place is free again");
     }
 
-    /// Connections without a test, connections of an address and tests are bounded, and all slots become free.
+    /// The numbers of connections without a test, of connections per address and of tests are bounded, and
+    /// every slot becomes free again.
     #[test]
     fn places_are_bounded_and_free_again() {
         let admission = Admission::new(2, 3);
@@ -213,7 +214,8 @@ mod tests {
         assert!(occupied.by_address.is_empty(), "{occupied:?}");
     }
 
-    /// IPv6 addresses with a common prefix count as one, and an IPv4-mapped IPv6 address counts as the IPv4 address.
+    /// IPv6 addresses with a common prefix count as one address, and an IPv4-mapped IPv6 address counts as its
+    /// IPv4 address.
     #[test]
     fn prefixes_of_ipv6_count_as_one_address() {
         let parsed = |text: &str| prefix(text.parse().expect("an address"));

@@ -56,8 +56,8 @@ pub fn run(settings: &Settings, request: &Request, caller: &dyn Caller) -> Resul
     })
 }
 
-/// The server name of the handshake: the requested name, or `localhost` if no certificate can have that name
-/// and trust does not depend on it.
+/// The server name for the handshake: the requested name. `localhost` replaces a name that no certificate can
+/// have, if trust does not depend on the name.
 fn server_name(request: &Request) -> Result<&str, PerfError> {
     match (ServerName::try_from(request.name.as_str()), &request.trust) {
         (Ok(_), _) => Ok(&request.name),
@@ -139,7 +139,8 @@ async fn test(
 mod tests {
     use super::*;
 
-    /// Names matter only with an authority: otherwise `localhost` replaces a name that no certificate can have.
+    /// The name matters only with a certificate authority: otherwise `localhost` replaces a name that no
+    /// certificate can have.
     #[test]
     fn impossible_name_matters_to_authorities_only() {
         let request = |name: &str, trust| Request {

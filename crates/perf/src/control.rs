@@ -23,12 +23,13 @@ use super::{MAX_DURATION, MAX_STREAMS, tls};
 
 /// Bytes of a request.
 pub(super) const REQUEST: usize = 16;
-/// Versions of requests: that of ALPN `narrows-perf/3`, and the previous version, in which no sender states its scheme.
+/// Versions of requests: the version of ALPN `narrows-perf/3`, and the previous version, in which senders do
+/// not state their scheme.
 const VERSION: u8 = 3;
 const NAMELESS: u8 = 2;
 /// Longest name of a scheme, in bytes.
 const NAME: usize = 64;
-/// Bytes of a report before its streams, and per stream.
+/// Bytes of a report before the entries of its streams, and bytes per stream.
 const HEAD: usize = 10;
 const ENTRY: usize = 10;
 /// Maximum plausible packet rate: packets of 1 250 bytes at 1 Tbit/s.
@@ -110,7 +111,7 @@ impl Asked {
     }
 }
 
-/// Bytes by stream.
+/// Byte counts of the streams.
 #[derive(Debug)]
 pub(super) struct Counts(Box<[AtomicU64]>);
 
@@ -119,7 +120,7 @@ impl Counts {
         Arc::new(Self((0..streams).map(|_| AtomicU64::new(0)).collect()))
     }
 
-    /// Adds bytes of a stream; `false` if there is no such stream.
+    /// Adds bytes to a stream's count; `false` if the stream does not exist.
     pub(super) fn add(&self, stream: u64, bytes: usize) -> bool {
         let found = usize::try_from(stream).ok().and_then(|index| self.0.get(index));
         found.inspect(|count| _ = count.fetch_add(bytes as u64, Ordering::Relaxed)).is_some()
@@ -134,14 +135,14 @@ impl Counts {
     }
 }
 
-/// The counts of a test at one endpoint.
+/// One endpoint's counts of a test.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Tally {
     /// Duration in seconds.
     pub seconds: f64,
-    /// Bytes of payload by stream.
+    /// Payload bytes of each stream.
     pub streams: Vec<u64>,
-    /// Packets declared lost; `None` at a receiver.
+    /// Number of packets declared lost; `None` at a receiver.
     pub lost: Option<u64>,
 }
 
@@ -151,7 +152,7 @@ impl Tally {
         self.streams.iter().sum()
     }
 
-    /// Writes the result of a sender.
+    /// Encodes a sender's result.
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(16 + 8 * self.streams.len());
         bytes.extend(micros(self.seconds).to_be_bytes());
@@ -160,10 +161,10 @@ impl Tally {
         bytes
     }
 
-    /// Reads the result of a sender; `received` has the bytes read from each stream.
+    /// Reads a sender's result; `received` has the bytes read from each stream.
     ///
     /// # Errors
-    /// The outer error if the stream ends early, the inner one if the result is impossible.
+    /// The outer error if the stream ends early; the inner error if the result is impossible.
     pub(super) async fn read(
         receive: &mut RecvStream,
         received: &[u64],
@@ -178,7 +179,8 @@ impl Tally {
         Ok(tally.check(received, longest).map(|()| tally))
     }
 
-    /// Checks that the sender's counts are possible: its confirmed bytes have arrived, within the time of a test.
+    /// Checks that the sender's counts are possible: the confirmed bytes have arrived, and the time is possible
+    /// for a test.
     fn check(&self, received: &[u64], longest: Duration) -> Result<(), String> {
         for (index, (sent, received)) in self.streams.iter().zip(received).enumerate() {
             if sent > received {
@@ -202,7 +204,7 @@ impl Tally {
     }
 }
 
-/// Checks that a test may take as long as the peer reports.
+/// Checks that a test can take as long as the peer reports.
 fn check_time(seconds: f64, longest: Duration) -> Result<(), String> {
     let most = longest.as_secs_f64();
     if seconds > most {
@@ -219,8 +221,8 @@ fn number(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_be_bytes)
 }
 
-/// Writes the reports of a receiver. While the peer accepts no data, the unsent report delays the next, so the
-/// buffer does not grow.
+/// Writes the reports of a receiver. While the peer accepts no data, the unsent report delays the next report,
+/// so the buffer does not grow.
 pub(super) struct Reports {
     send: SendStream,
     reported: Vec<u64>,
@@ -245,7 +247,7 @@ impl Reports {
         self.reported = now;
     }
 
-    /// Writes a report of changes, as far as the peer accepts it.
+    /// Writes a report of the changed counts, as far as the peer accepts data.
     pub(super) async fn write(&mut self, counts: &Counts, seconds: f64) -> Result<(), WriteError> {
         if self.unsent.is_empty() {
             if self.reported.iter().sum::<u64>() == counts.sum() {
@@ -341,7 +343,8 @@ mod tests {
 
     const DAY: Duration = MAX_DURATION;
 
-    /// A request survives encoding and decoding; malformed and excessive requests are refused with the accepted values.
+    /// Decoding an encoded request returns the same request; malformed and excessive requests are refused with
+    /// the accepted values.
     #[test]
     fn requests_are_checked() {
         let asked = Asked { reverse: true, streams: 4, duration: Duration::from_secs(10), named: true };
@@ -362,7 +365,7 @@ mod tests {
         assert!(Asked::decode(&Asked { duration: DAY * 2, ..asked }.encode(), DAY * 9).is_err());
     }
 
-    /// A result is refused if its bytes exceed the arrived bytes, or its time or loss count is impossible.
+    /// A result is refused if its bytes exceed the arrived bytes, or if its time or loss count is impossible.
     #[test]
     fn false_results_are_refused() {
         let longest = Duration::from_secs(20);

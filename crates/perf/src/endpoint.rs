@@ -7,7 +7,7 @@ use narrows_host::socket::SYSTEM_BUFFER;
 use noq::{Endpoint, EndpointConfig, ServerConfig, default_runtime};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
-/// A UDP socket at this address; an IPv6 socket serves both families.
+/// Opens a UDP socket at this address; an IPv6 socket serves both address families.
 ///
 /// Its buffers are as large as the system allows, up to [`SYSTEM_BUFFER`]: a sender whose window exceeds
 /// Linux's default of 208 KiB overflows that default whenever the receiver is delayed.
@@ -15,17 +15,17 @@ fn socket(at: SocketAddr) -> io::Result<UdpSocket> {
     let family = if at.is_ipv6() { AddressFamily::INET6 } else { AddressFamily::INET };
     let socket = rustix::net::socket_with(family, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     if at.is_ipv6() {
-        // Some systems have no IPv4.
+        // The call may fail on systems without IPv4.
         let _ = sockopt::set_ipv6_v6only(&socket, false);
     }
-    // Smaller buffers are acceptable.
+    // The call may fail; smaller buffers are acceptable.
     let _ = sockopt::set_socket_recv_buffer_size(&socket, SYSTEM_BUFFER);
     let _ = sockopt::set_socket_send_buffer_size(&socket, SYSTEM_BUFFER);
     rustix::net::bind(&socket, &at)?;
     Ok(socket.into())
 }
 
-/// Any address of the family of `peer`, with any port.
+/// The unspecified address of `peer`'s family, with any port.
 pub(super) fn any(peer: SocketAddr) -> SocketAddr {
     match peer {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -33,14 +33,14 @@ pub(super) fn any(peer: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The address from which this host sends to `peer`. Nothing is sent.
+/// The address from which this host sends to `peer`; determined without sending a packet.
 pub(super) fn route(peer: SocketAddr) -> io::Result<IpAddr> {
     let probe = UdpSocket::bind(any(peer))?;
     probe.connect(peer)?;
     Ok(probe.local_addr()?.ip())
 }
 
-/// An endpoint at this address; with `server`, it accepts connections.
+/// Opens an endpoint at this address; with `server`, the endpoint accepts connections.
 pub(super) fn endpoint(server: Option<ServerConfig>, at: SocketAddr) -> io::Result<Endpoint> {
     let runtime = default_runtime().ok_or_else(|| io::Error::other("there is no runtime of tokio"))?;
     Endpoint::new(EndpointConfig::default(), server, socket(at)?, runtime)

@@ -43,19 +43,19 @@ pub use tls::{ALPN, Identity, Trust};
 
 /// Longest interval between checks for a stop, and shortest interval between reports of a receiver.
 const TICK: Duration = Duration::from_millis(20);
-/// Time for a handshake, and for the rest of a test beyond its duration.
+/// Longest time for a handshake, and longest time of a test beyond its duration.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Time without a packet after which a connection is closed, and without progress after which a test ends.
+/// Time without a packet after which a connection is closed, and time without progress after which a test ends.
 const SILENCE: Duration = Duration::from_secs(15);
-/// Most streams of a test, and its longest duration.
+/// Maximum number of streams of a test, and maximum duration of a test.
 pub const MAX_STREAMS: u16 = 128;
 /// See [`MAX_STREAMS`].
 pub const MAX_DURATION: Duration = Duration::from_secs(24 * 3600);
-/// Receive window and maximum send buffer in bytes: 10 Gbit/s at 50 ms.
+/// Receive window and maximum send buffer in bytes: the data of 50 ms at 10 Gbit/s.
 const WINDOW: u64 = 64 << 20;
-/// Receive memory of all tests of a server, in bytes.
+/// Receive memory for all tests of a server together, in bytes.
 const MEMORY: u64 = 256 << 20;
-/// Receive window of a connection without a test.
+/// Receive window in bytes of a connection without a test.
 const EARLY_WINDOW: u32 = 256 << 10;
 /// Minimum send buffer in bytes: more than the initial windows of all schemes.
 const SEND_WINDOW: u64 = 64 << 10;
@@ -63,7 +63,7 @@ const SEND_WINDOW: u64 = 64 << 10;
 const BUSY: u32 = 2;
 /// See [`BUSY`].
 const INVALID: u32 = 1;
-/// Prefix that selects noq's own controllers.
+/// Prefix that selects the controllers of the noq library.
 const OWN: &str = "noq:";
 
 /// The reason why a test failed.
@@ -72,19 +72,19 @@ pub enum PerfError {
     /// A setting is refused; the message names what is accepted.
     #[error("{0}")]
     Refused(String),
-    /// The system or the peer failed.
+    /// The system or the peer failed during a test.
     #[error("cannot {step}: {reason}")]
     Failed {
         /// The failed step.
         step: String,
-        /// The cause.
+        /// The cause of the failure.
         reason: String,
     },
 }
 
 impl PerfError {
     fn failed(step: impl Into<String>, reason: impl std::fmt::Display) -> Self {
-        // The reason may be text of the peer: escape it.
+        // The peer may have written the reason: escape it.
         Self::Failed { step: step.into(), reason: shown(&reason.to_string()) }
     }
 }
@@ -94,8 +94,8 @@ impl PerfError {
 pub struct Settings {
     /// The address to listen at, or to connect to.
     pub address: SocketAddr,
-    /// The scheme for the data that this endpoint sends: name and parameters, or with the prefix `noq:` one of
-    /// noq's own.
+    /// The scheme for the data that this endpoint sends: name and parameters, or a name with the prefix `noq:`
+    /// for a controller of the noq library.
     pub scheme: String,
     /// Values of the scheme's parameters, by name.
     pub params: Vec<(String, String)>,
@@ -106,11 +106,11 @@ pub struct Settings {
 /// Settings of a client.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// How long data is sent.
+    /// Duration for which data is sent.
     pub duration: Duration,
-    /// Parallel streams.
+    /// Number of parallel streams.
     pub streams: u16,
-    /// Whether the server sends.
+    /// Whether the server sends the data.
     pub reverse: bool,
     /// The name in the server's certificate.
     pub name: String,
@@ -123,91 +123,91 @@ pub struct Request {
 pub struct Service {
     /// The server's certificate and key; `None`: a self-signed certificate.
     pub identity: Option<Identity>,
-    /// Serve one test, then end.
+    /// Whether to serve only one test.
     pub once: bool,
-    /// End after this time.
+    /// Time after which the server ends.
     pub duration: Option<Duration>,
-    /// Maximum number of simultaneous tests; further ones are refused.
+    /// Maximum number of simultaneous tests; further tests are refused.
     pub connections: usize,
     /// Maximum number of simultaneous connections from one address.
     pub per_address: usize,
-    /// The longest test that a client may request.
+    /// Longest duration that a client may request.
     pub longest: Duration,
 }
 
-/// The measurements of an interval.
+/// Measurements of one interval of a test.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Interval {
-    /// The number of the test at this end.
+    /// The number of the test at this endpoint.
     pub test: u64,
-    /// The other end.
+    /// The peer's address.
     pub peer: String,
-    /// Whether this end sends.
+    /// Whether this endpoint sends the data.
     pub sends: bool,
-    /// Begin and end, in seconds since the start.
+    /// Start and end of the interval, in seconds since the start of the test.
     pub start_s: f64,
     /// See `start_s`.
     pub end_s: f64,
-    /// Payload bytes that the receiver has read; at the sender, according to its reports.
+    /// Payload bytes that the receiver has read; at the sender, the bytes that the receiver's reports confirm.
     pub bytes: u64,
     /// `bytes` by stream.
     pub streams: Vec<u64>,
-    /// `bytes` per time.
+    /// Payload rate, from `bytes` and the length of the interval.
     pub mbit_s: f64,
-    /// Smoothed RTT at the end.
+    /// Smoothed RTT at the end of the interval.
     pub rtt_ms: Option<f64>,
-    /// Window at the end; `None` at a receiver.
+    /// Congestion window at the end of the interval; `None` at a receiver.
     pub cwnd_bytes: Option<u64>,
-    /// Pacing rate at the end.
+    /// Pacing rate at the end of the interval.
     pub pacing_mbit_s: Option<f64>,
-    /// Payload of the largest datagrams, at the end.
+    /// Largest payload of a datagram at the end of the interval.
     pub mtu_bytes: u16,
-    /// Packets sent, and declared lost, without probes of the MTU.
+    /// Packets sent and packets declared lost, without MTU probes.
     pub packets: u64,
     /// See `packets`.
     pub lost: u64,
     /// The state that the scheme reports.
     pub state: Option<&'static str>,
-    /// Time since the last packet of the other end, in seconds, at the end.
+    /// Time since the last packet from the peer in seconds, at the end of the interval.
     pub silent_s: f64,
 }
 
-/// A test that begins.
+/// Facts about a test that begins.
 #[derive(Clone, Debug, Serialize)]
 pub struct Begun {
-    /// Its number at this end.
+    /// The number of the test at this endpoint.
     pub test: u64,
-    /// The address of this end.
+    /// The address of this endpoint.
     pub local: String,
-    /// The other end.
+    /// The peer's address.
     pub peer: String,
-    /// Whether this end is the client.
+    /// Whether this endpoint is the client.
     pub client: bool,
-    /// Whether this end sends.
+    /// Whether this endpoint sends the data.
     pub sends: bool,
-    /// The scheme of the sender; `None` if the other end sends and has not stated it.
+    /// The sender's scheme; `None` if the peer sends and has not stated its scheme.
     pub scheme: Option<String>,
-    /// Parallel streams.
+    /// Number of parallel streams.
     pub streams: u16,
-    /// How long data is sent.
+    /// Duration for which data is sent.
     pub duration_s: f64,
 }
 
 /// The result of a test.
 #[derive(Clone, Debug, Serialize)]
 pub struct Summary {
-    /// The facts at the start.
+    /// The facts from the start of the test.
     #[serde(flatten)]
     pub begun: Begun,
-    /// All intervals together.
+    /// Measurements of the whole test.
     pub total: Interval,
-    /// The sender's tally: bytes confirmed by reports in the test; `None` without a result.
+    /// The sender's tally: the bytes that reports confirmed during the test; `None` without a result.
     pub sent: Option<Tally>,
-    /// The receiver's tally: bytes that it has read, and its time since the first byte; `None` without a report.
+    /// The receiver's tally: the bytes that it read, and the time since its first byte; `None` without a report.
     pub received: Option<Tally>,
     /// Whether the test ended as requested.
     pub complete: bool,
-    /// The failure of the test.
+    /// The reason why the test failed.
     pub failure: Option<String>,
 }
 
@@ -219,31 +219,31 @@ pub enum Event {
     Listening {
         /// The server's address.
         address: String,
-        /// SHA-256 of the certificate.
+        /// SHA-256 of the server's certificate.
         fingerprint: String,
     },
     /// A test begins.
     Begun(Begun),
-    /// An interval is over.
+    /// An interval of a test is over.
     Interval(Interval),
     /// A test is over.
     Ended(Box<Summary>),
     /// A failure that does not end the program.
     Warning {
-        /// The reason.
+        /// The reason for the warning.
         text: String,
     },
 }
 
-/// The caller of a test.
+/// The caller of a test or server.
 pub trait Caller: Send + Sync {
-    /// Whether to end.
+    /// Whether the caller requests the end.
     fn stop(&self) -> bool;
-    /// A report.
+    /// Receives a report.
     fn event(&self, event: &Event);
 }
 
-/// The factory of the controller that the settings name.
+/// Creates the factory of the controller that the settings name.
 ///
 /// # Errors
 /// If no controller has the name, or a parameter is refused.
@@ -270,8 +270,8 @@ fn block_on<T>(work: impl Future<Output = Result<T, PerfError>>) -> Result<T, Pe
     runtime.map_err(|error| PerfError::failed("start", error))?.block_on(work)
 }
 
-/// The transport settings of an endpoint: a receive window of `window` bytes per stream, and at first `early`
-/// bytes in total.
+/// The transport settings of an endpoint: a receive window of `window` bytes per stream, and a total receive
+/// window that begins with `early` bytes.
 fn transport(settings: &Settings, window: u64, early: u32) -> Result<Arc<TransportConfig>, PerfError> {
     let range = |_| PerfError::failed("set the transport", "a value out of range");
     let mut config = TransportConfig::default();
@@ -288,7 +288,7 @@ fn transport(settings: &Settings, window: u64, early: u32) -> Result<Arc<Transpo
     Ok(Arc::new(config))
 }
 
-/// The other end's address.
+/// The peer's address.
 fn peer(connection: &Connection) -> String {
     remote(connection).map_or_else(|| "unknown".to_owned(), |address| address.to_string())
 }
@@ -297,7 +297,7 @@ fn remote(connection: &Connection) -> Option<SocketAddr> {
     connection.path(PathId::ZERO)?.remote_address().ok()
 }
 
-/// This end's address on the connection; `bound` is the socket's.
+/// This endpoint's address on the connection; `bound` is the socket's address.
 fn local(connection: &Connection, bound: SocketAddr) -> String {
     let ip = connection.path(PathId::ZERO).and_then(|path| path.local_ip().ok().flatten());
     let known = ip.or_else(|| Some(bound.ip()).filter(|ip| !ip.is_unspecified()));
@@ -305,25 +305,25 @@ fn local(connection: &Connection, bound: SocketAddr) -> String {
     SocketAddr::new(ip.unwrap_or(bound.ip()), bound.port()).to_string()
 }
 
-/// The reason why a connection ended, or else the error itself.
+/// The reason why the connection ended; `error` if no reason is known.
 fn explained(connection: &Connection, error: &dyn std::fmt::Display) -> String {
     connection.close_reason().map_or_else(|| error.to_string(), |reason| ended(&reason))
 }
 
-/// The failure of a test whose peer, or the path to it, has failed.
+/// The reason for a test's failure when the peer, or the path to the peer, has failed.
 fn unanswered(silence: Duration) -> String {
     format!("the other end does not answer: nothing has arrived from it for {} s", silence.as_secs())
 }
 
-/// Alert `no_application_protocol` (RFC 7301) as an error of QUIC (RFC 9001 section 4.8).
+/// Alert `no_application_protocol` (RFC 7301) as a QUIC error code (RFC 9001 section 4.8).
 const NO_PROTOCOL: u64 = ALERTS + 120;
 /// The first QUIC error code for TLS alerts.
 const ALERTS: u64 = 0x100;
-/// Alerts about a certificate, `bad_certificate` to `unknown_ca`, `access_denied` and `decrypt_error` (RFC 8446 section
-/// 6.2).
+/// Alerts about a certificate: `bad_certificate` to `unknown_ca`, `access_denied` and `decrypt_error` (RFC 8446
+/// section 6.2).
 const CERTIFICATE: [u64; 8] = [42, 43, 44, 45, 46, 48, 49, 51];
 
-/// The reason why a connection ended, in words.
+/// Describes why a connection ended.
 fn ended(error: &ConnectionError) -> String {
     match error {
         ConnectionError::ApplicationClosed(close) if close.reason.is_empty() => "the other end closed".to_owned(),

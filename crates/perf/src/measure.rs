@@ -1,4 +1,4 @@
-//! A test on its connection, and its intervals.
+//! A test on its connection, and the reports of its intervals.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,14 +21,14 @@ pub(super) struct Test<'a> {
 }
 
 impl Test<'_> {
-    /// Longest time that the peer may report: each endpoint waits up to [`PATIENCE`] for the other, before and
-    /// after the data.
+    /// Longest test time that the peer may report: each endpoint waits up to [`PATIENCE`] for the other
+    /// endpoint, both before and after the data.
     pub(super) fn longest(&self) -> Duration {
         self.asked.duration + 2 * PATIENCE
     }
 }
 
-/// The state of a connection now; counters since its start.
+/// The current state of a connection, and its counters since the start.
 pub(super) fn measure(connection: &Connection, sends: bool) -> Interval {
     let mut now = Interval { peer: peer(connection), sends, ..Interval::default() };
     if let Some(path) = connection.path_stats(PathId::ZERO) {
@@ -56,12 +56,12 @@ pub(super) fn measure(connection: &Connection, sends: bool) -> Interval {
     now
 }
 
-/// Datagrams that have arrived from the other end.
+/// Number of datagrams that have arrived from the peer.
 fn arrived(connection: &Connection) -> u64 {
     connection.path_stats(PathId::ZERO).map_or(0, |path| path.udp_rx.datagrams)
 }
 
-/// The last arrival of a datagram.
+/// The time of the last arrival of a datagram.
 #[derive(Debug, Default)]
 struct Silence {
     datagrams: u64,
@@ -69,7 +69,7 @@ struct Silence {
 }
 
 impl Silence {
-    /// Returns the time since the last datagram; `datagrams` have arrived so far.
+    /// Returns the time since the last datagram arrived, if `datagrams` have arrived so far.
     fn since(&mut self, datagrams: u64, now: Duration) -> Duration {
         if datagrams != self.datagrams {
             *self = Self { datagrams, at: now };
@@ -86,10 +86,10 @@ pub(super) struct Reporter<'a> {
     caller: &'a dyn Caller,
     count: Arc<Counts>,
     interval: Duration,
-    /// End of the next interval.
+    /// End of the current interval.
     next: Duration,
     silence: Silence,
-    /// Counters at the start, and at the end of the last interval.
+    /// Counters at the start of the test, and at the end of the last interval.
     first: Interval,
     last: Interval,
 }
@@ -117,7 +117,7 @@ impl<'a> Reporter<'a> {
         (self.silence.since(arrived(self.connection), time) > limit).then(|| unanswered(limit))
     }
 
-    /// Reports the interval if it is over.
+    /// Reports the current interval if it is over.
     pub(super) fn look(&mut self, time: Duration) {
         self.silence.since(arrived(self.connection), time);
         if time >= self.next {
@@ -142,7 +142,7 @@ impl<'a> Reporter<'a> {
         self.last = now;
     }
 
-    /// Reports the rest of the last interval, and returns all intervals together.
+    /// Reports the rest of the current interval, and returns the measurements of all intervals together.
     pub(super) fn finish(&mut self, time: Duration) -> Interval {
         let time = time.max(Duration::from_secs_f64(self.last.end_s));
         if time.as_secs_f64() > self.last.end_s || self.count.sum() > self.last.bytes {
@@ -152,7 +152,7 @@ impl<'a> Reporter<'a> {
     }
 }
 
-/// The difference between two states.
+/// The interval between two states of a connection.
 fn since(before: &Interval, now: &Interval) -> Interval {
     let seconds = now.end_s - before.end_s;
     let bytes = now.bytes.saturating_sub(before.bytes);
@@ -172,7 +172,7 @@ fn since(before: &Interval, now: &Interval) -> Interval {
 mod tests {
     use super::*;
 
-    /// The peer's silence begins with its last datagram, and any datagram ends it.
+    /// The peer's silence starts at its last datagram and ends with any datagram.
     #[test]
     fn silence_is_the_time_since_the_last_datagram() {
         let (mut silence, second) = (Silence::default(), Duration::from_secs(1));

@@ -20,17 +20,17 @@ use super::{
     WINDOW, ended, explained, local, peer, tls, transport,
 };
 
-/// Maximum number of first packets that wait for a decision, and of bytes that follow them.
+/// Maximum number of connection attempts that wait for a decision, and maximum number of bytes received for them.
 const INCOMING: usize = 1 << 12;
 const INCOMING_BYTES: u64 = 1 << 20;
-/// Time for running tests to report when the server is stopped.
+/// Time in which running tests send their results when the server is stopped.
 const FAREWELL: Duration = Duration::from_secs(3);
 /// Warnings about connections per [`WARNING_TIME`]; further warnings are only counted.
 const WARNINGS: u64 = 10;
 /// See [`WARNINGS`].
 const WARNING_TIME: Duration = Duration::from_secs(10);
 
-/// Serves tests until the caller stops.
+/// Serves tests until the caller requests the end.
 ///
 /// # Errors
 /// If the settings are refused, or the address cannot be used. Failures of a connection are warnings.
@@ -73,7 +73,7 @@ pub fn run(settings: &Settings, service: &Service, caller: &Arc<dyn Caller>) -> 
             };
             match admission.arrival(incoming.remote_address().ip(), incoming.remote_address_validated()) {
                 Arrival::Accepted(place) => _ = work.spawn(Arc::clone(&server).serve(incoming, place)),
-                // Only connections with a proven address cannot get a Retry, so this always sends one.
+                // Only connections with a proven address cannot get a Retry, so this call always sends one.
                 Arrival::Retry => _ = incoming.retry(),
                 Arrival::Refused(reason) => {
                     server.warn(format!("{}: refused: {reason}", incoming.remote_address()));
@@ -99,18 +99,18 @@ struct Server {
     bound: SocketAddr,
     caller: Arc<dyn Caller>,
     tests: AtomicU64,
-    /// Start of the period in which warnings are counted, and their number.
+    /// Start of the period in which warnings are counted, and the number of warnings in it.
     warned: Mutex<(Instant, u64)>,
 }
 
 impl Server {
-    /// Serves one connection. Returns whether it was a test.
+    /// Serves one connection. Returns whether the connection ran a test.
     async fn serve(self: Arc<Self>, incoming: Incoming, mut place: Place) -> bool {
         let from = incoming.remote_address();
         let connection = match within(incoming).await {
             Ok(Ok(connection)) => connection,
-            // First packets may be spoofed, so a handshake that times out is not worth a warning; a peer that
-            // ends a handshake states the reason.
+            // First packets may be spoofed, so a handshake that times out causes no warning. A peer that ends a
+            // handshake states the reason.
             Ok(Err(ConnectionError::TimedOut)) | Err(_) if place.is_unproven() => return false,
             Ok(Err(error)) => {
                 self.warn(format!("{from}: the handshake failed: {}", ended(&error)));
@@ -194,7 +194,7 @@ impl Server {
             caller: self.caller.as_ref(),
         };
         let Moved { total, sent, received, complete, failure } = transfer::run(&test, send, receive).await;
-        // The client closes the connection once it has received everything.
+        // The client closes the connection after it has received everything.
         let patience = if complete { PATIENCE } else { PATIENCE / 10 };
         if tokio::time::timeout(patience, connection.closed()).await.is_err() {
             connection.close(0_u32.into(), failure.as_deref().unwrap_or("the test has ended").as_bytes());

@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use super::{Caller, Event, PerfError, Request, Service, Settings, Summary, Trust, client, server};
 
-/// Keeps events, and passes on the server's address.
+/// Stores events, and forwards the server's address to the test.
 struct Log {
     events: Mutex<Vec<Event>>,
     listening: mpsc::SyncSender<(SocketAddr, String)>,
     stop: AtomicBool,
-    /// Stop after the first interval.
+    /// Whether to stop after the first interval.
     brief: bool,
 }
 
@@ -81,7 +81,7 @@ fn service() -> Service {
     }
 }
 
-/// Runs a server, and clients against it.
+/// Runs a server, and then `clients` against it.
 fn serving_as(service: &Service, scheme: &str, clients: impl FnOnce(SocketAddr, String)) -> Vec<Event> {
     let (caller, heard) = log();
     let at = (Ipv4Addr::LOCALHOST, 0).into();
@@ -102,7 +102,7 @@ fn serving(scheme: &str, clients: impl FnOnce(SocketAddr, String)) -> Vec<Event>
     serving_as(&service(), scheme, clients)
 }
 
-/// A short test from a client that trusts anyone.
+/// Runs a short test from a client that accepts any certificate.
 fn tested(address: SocketAddr) -> Result<Summary, PerfError> {
     client(&settings(address, "bbr"), &request(Trust::Any, false), log().0.as_ref())
 }
@@ -115,7 +115,7 @@ fn ended(events: &[Event]) -> Vec<Summary> {
     events.iter().filter_map(summary).collect()
 }
 
-/// In both directions, both endpoints have the sender's scheme and both tallies, the intervals sum to the
+/// In both directions, both endpoints know the sender's scheme and both tallies, the intervals add up to the
 /// total, and no sender counts bytes that the receiver has not read.
 #[test]
 #[ignore = "real time: `make test`"]
@@ -132,7 +132,7 @@ fn both_directions_agree_on_the_bytes() {
             let (sent, received) = (summary.sent.expect("said"), summary.received.expect("said"));
             assert!(received.bytes() > 100_000 && sent.bytes() <= received.bytes(), "{sent:?} {received:?}");
             assert!(received.streams.iter().all(|bytes| *bytes > 0), "{received:?}");
-            // The receiver's time begins with the first byte.
+            // The receiver's time begins with the first byte that arrives.
             assert!(sent.seconds >= 0.7 && received.seconds > 0.0, "{sent:?} {received:?}");
             if !reverse {
                 assert!(summary.total.state.is_some() && summary.total.cwnd_bytes.is_some());
@@ -154,7 +154,8 @@ fn both_directions_agree_on_the_bytes() {
     assert!(both.len() == 2 && both.iter().all(|summary| summary.complete), "{seen:?}");
 }
 
-/// A slow sender counts arrived bytes, not buffered ones, and ends in time without draining its buffer.
+/// A slow sender counts the bytes that arrived, not the bytes in its buffer, and ends in time without draining
+/// the buffer.
 #[test]
 #[ignore = "real time: `make test`"]
 fn slow_sender_counts_what_arrives() {
@@ -165,7 +166,7 @@ fn slow_sender_counts_what_arrives() {
             let summary = client(&settings(address, "fixed:rate=2mbit"), &request, caller.as_ref()).expect("it runs");
             assert!(summary.complete, "{summary:?}");
             for tally in [summary.sent, summary.received].map(|tally| tally.expect("said")) {
-                // After a late timer the pacer may catch up with a burst of 10 packets.
+                // After a delayed timer, the pacer may catch up with a burst of 10 packets.
                 let most = 0.25e6 * tally.seconds + 10.0 * 1452.0;
                 assert!((1.0..most).contains(&(tally.bytes() as f64)), "{tally:?} of {most} bytes");
             }
@@ -173,7 +174,7 @@ fn slow_sender_counts_what_arrives() {
     });
 }
 
-/// noq's own controllers run by their names, for comparison.
+/// The controllers of the noq library run by their names, for comparison.
 #[test]
 fn own_controllers_run_by_name() {
     serving("noq:cubic", |address, _| {
@@ -183,7 +184,7 @@ fn own_controllers_run_by_name() {
     });
 }
 
-/// Another server's certificate and wrong names of schemes are refused, each with a reason.
+/// The certificate of another server and wrong scheme names are refused, each with a reason.
 #[test]
 fn wrong_settings_are_refused() {
     serving("bbr", |address, _| {
@@ -198,7 +199,7 @@ fn wrong_settings_are_refused() {
     });
 }
 
-/// A client that is stopped, in either direction, ends immediately with the result so far, and the server continues.
+/// In either direction, a client that is stopped ends immediately with the result so far, and the server continues.
 #[test]
 #[ignore = "real time: `make test`"]
 fn stopped_client_ends_with_its_result() {
@@ -217,7 +218,7 @@ fn stopped_client_ends_with_its_result() {
     assert_eq!(ended(&seen).len(), 3, "{seen:?}");
 }
 
-/// A stopped server reports the bytes of its tests.
+/// A server that is stopped reports the bytes of its tests.
 #[test]
 fn stopped_server_ends_its_tests() {
     let (caller, heard) = log();

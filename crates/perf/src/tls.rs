@@ -1,4 +1,4 @@
-//! Certificates of throughput tests: self-signed ones for a first try, and real ones.
+//! Certificates of throughput tests: self-signed certificates for a first try, and certificates in files.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,33 +18,33 @@ use super::PerfError;
 
 /// The application protocol (ALPN).
 pub const ALPN: &[u8] = b"narrows-perf/3";
-/// Its predecessor, which both ends still support.
+/// The previous application protocol, which both endpoints still support.
 pub const ALPN_BEFORE: &[u8] = b"narrows-perf/2";
-/// Authorities that the system trusts.
+/// Files with the authorities that the system trusts.
 const SYSTEM: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
-/// Hexadecimal digits of a SHA-256.
+/// Number of hexadecimal digits of a SHA-256.
 const DIGITS: usize = 64;
 
 /// A server's certificate chain and key, in PEM files.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// The chain.
+    /// File with the certificate chain.
     pub certificate: PathBuf,
-    /// The private key.
+    /// File with the private key.
     pub key: PathBuf,
 }
 
-/// The certificates that a client accepts.
+/// Selects the certificates that a client accepts.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Those of the authorities that the system trusts.
+    /// Certificates from authorities that the system trusts.
     System,
-    /// Those of the authorities in a PEM file.
+    /// Certificates from the authorities in a PEM file.
     Authorities(PathBuf),
-    /// The one with this SHA-256, in hexadecimal digits with or without colons.
+    /// The certificate with this SHA-256, in hexadecimal digits with or without colons.
     Fingerprint(String),
-    /// Any: the server is not authenticated.
+    /// Any certificate: the server is not authenticated.
     Any,
 }
 
@@ -62,7 +62,7 @@ fn unreadable(path: &Path, error: impl std::fmt::Display) -> PerfError {
 
 type Chain = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// The server's certificate and key; without files, a self-signed pair.
+/// The server's certificate chain and key; without files, a self-signed pair.
 pub(super) fn identity(files: Option<&Identity>) -> Result<Chain, PerfError> {
     let Some(files) = files else {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).map_err(failed)?;
@@ -103,7 +103,7 @@ pub(super) fn server(
     Ok(config)
 }
 
-/// The reason why a client has refused a certificate.
+/// The reason why a client has refused a certificate, if it has.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Verdict(Arc<Mutex<Option<String>>>);
 
@@ -138,7 +138,7 @@ pub(super) fn client(trust: &Trust) -> Result<(ClientConfig, Verdict), PerfError
 
 fn authorities(path: &Path) -> Result<Arc<dyn ServerCertVerifier>, PerfError> {
     let mut roots = RootCertStore::empty();
-    // The list may have authorities that this library cannot read.
+    // The file may contain certificates that this library cannot read.
     let (added, _) = roots.add_parsable_certificates(certificates(path)?);
     if added == 0 {
         return Err(unreadable(path, "no authority in it"));
@@ -171,14 +171,14 @@ pub(super) fn fingerprint(certificate: &CertificateDer<'_>) -> String {
 /// The certificates that a client accepts.
 #[derive(Debug)]
 enum Accepted {
-    /// Those that an authority has signed.
+    /// Certificates that an authority has signed.
     Signed(Arc<dyn ServerCertVerifier>),
-    /// The one with this fingerprint.
+    /// The certificate with this fingerprint.
     Digest(String),
     Any,
 }
 
-/// Verifies certificates, and keeps the reason for a refusal, which QUIC would reduce to a number.
+/// Verifies certificates, and keeps the reason for a refusal, because QUIC transmits only an error number.
 #[derive(Debug)]
 struct Verifier {
     accepted: Accepted,
@@ -227,12 +227,12 @@ impl Verifier {
     }
 }
 
-/// The name within rustls' notation: `DnsName("host.example")`, `IpAddress(192.0.2.1)`.
+/// The name without rustls' notation, for example from `DnsName("host.example")` or `IpAddress(192.0.2.1)`.
 fn plain(name: &str) -> &str {
     name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name).trim_matches('"')
 }
 
-/// Year, month and day of a Unix time (Howard Hinnant's `civil_from_days`).
+/// Year, month and day of a Unix time in seconds (Howard Hinnant's `civil_from_days`).
 fn civil(seconds: u64) -> (u64, u64, u64) {
     let days = seconds / 86_400 + 719_468;
     let (era, of_era) = (days / 146_097, days % 146_097);
@@ -260,7 +260,7 @@ impl ServerCertVerifier for Verifier {
             Accepted::Digest(wanted) if *wanted != fingerprint(end_entity) => {
                 let found = fingerprint(end_entity);
                 let reason = format!("the server's certificate has the fingerprint {found}");
-                // The alert tells the server that its certificate is the reason.
+                // The alert tells the server that the client refused its certificate.
                 Err(CertificateError::Other(OtherError(Arc::new(Error::General(reason)))).into())
             }
             Accepted::Digest(_) | Accepted::Any => Ok(ServerCertVerified::assertion()),

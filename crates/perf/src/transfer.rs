@@ -1,8 +1,9 @@
 //! Data transfer of a test: the sender and the receiver of its streams.
 //!
-//! Both endpoints count the bytes that the receiver has read. The sender learns them from reports on the
-//! control stream ([`super::control`]); buffered or lost data is not counted. When the time is over, the sender
-//! resets its streams, so that no queue has to drain, and the receiver's last report states the arrived bytes.
+//! Both endpoints count the bytes that the receiver has read. The sender learns this count from reports on the
+//! control stream ([`super::control`]); it does not count buffered or lost data. At the end of the test's
+//! duration, the sender resets its streams, so that no queue has to drain, and the receiver's last report
+//! states the bytes that arrived.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,19 +19,19 @@ use super::control::{Counts, Delivered, Reports, Tally};
 use super::measure::{Reporter, Test};
 use super::{Interval, PATIENCE, SEND_WINDOW, SILENCE, TICK, WINDOW, explained};
 
-/// Bytes per write: to a single stream, and to each of several streams, which take turns.
+/// Bytes per write: to a single stream, and to each of several streams, which the sender fills in turn.
 const CHUNK: usize = 256 << 10;
 const TURN: usize = 16 << 10;
 static ZEROS: [u8; CHUNK] = [0; CHUNK];
-/// Chunks per read.
+/// Chunks per read from a stream.
 const CHUNKS: usize = 32;
-/// Codes of reset streams: the time is over, or the sender was stopped.
+/// Error codes of stream resets: the duration is over, or the sender was stopped.
 const OVER: u32 = 0;
 const STOPPED: u32 = 1;
-/// Time for the last messages of a stopped test.
+/// Longest wait for the last messages of a stopped test.
 const BRIEF: Duration = Duration::from_secs(1);
 
-/// Reported by an endpoint whose peer stopped the test, but whose caller did not.
+/// Failure reported by an endpoint whose peer stopped the test while its caller did not.
 const INTERRUPTED: &str = "the other end stopped the test";
 
 /// Whether the peer has closed the connection without an error.
@@ -38,24 +39,24 @@ fn finished(connection: &Connection) -> bool {
     matches!(connection.close_reason(), Some(ConnectionError::ApplicationClosed(close)) if close.error_code == 0_u32.into())
 }
 
-/// The data that a test moved.
+/// The data that a test transferred.
 #[derive(Clone, Debug)]
 pub(super) struct Moved {
     pub(super) total: Interval,
     pub(super) sent: Option<Tally>,
     pub(super) received: Option<Tally>,
-    /// The test ended as requested.
+    /// Whether the test ended as requested.
     pub(super) complete: bool,
-    /// The failure of the test.
+    /// The reason why the test failed.
     pub(super) failure: Option<String>,
 }
 
-/// Moves the data of a test; `send` and `receive` are the control stream.
+/// Transfers the data of a test; `send` and `receive` are the control stream.
 pub(super) async fn run(test: &Test<'_>, send: SendStream, receive: RecvStream) -> Moved {
     if test.sends { sender(test, send, receive).await } else { receiver(test, send, receive).await }
 }
 
-/// The last progress of a test; a test without progress for [`SILENCE`] ends.
+/// The time of a test's last progress; a test without progress for [`SILENCE`] ends.
 struct Watch {
     bytes: u64,
     at: Instant,
@@ -157,7 +158,7 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
                 shared.fail(reason);
             }
         }
-        // A client closes the connection after this, and the server needs the result first.
+        // After this message a client closes the connection, so wait until the server has received the result.
         let _ = control.stopped().await;
     };
     if tokio::time::timeout(patience, last).await.is_err() && ended {
@@ -170,7 +171,7 @@ async fn sender(test: &Test<'_>, mut control: SendStream, reports: RecvStream) -
     Moved { total, sent: Some(sent), received: Some(delivered.tally()), complete: ended && failure.is_none(), failure }
 }
 
-/// Fills the streams in turns until the end, then resets them.
+/// Fills the streams in turn until the end of the test, then resets them.
 async fn write(
     connection: &Connection,
     streams: u16,
@@ -211,7 +212,7 @@ async fn write(
     done
 }
 
-/// Lets noq buffer two congestion windows: enough to keep the sender busy, with little data waiting.
+/// Allows noq to buffer two congestion windows of data: enough to keep the sender busy, with little waiting data.
 fn widen(connection: &Connection, window: &mut u64) {
     let Some(path) = connection.path_stats(PathId::ZERO) else { return };
     let wanted = path.cwnd.saturating_mul(2).clamp(SEND_WINDOW, WINDOW);
@@ -280,7 +281,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
         }
     }
     let ended = awaited == 0 && !stopped && failure.is_none();
-    // A reset that arrives late because its first copy was lost does not extend the test; late data does.
+    // A reset that arrives late, because its first copy was lost, does not extend the test; late data does.
     let time = begun.elapsed();
     let last = (watch.bytes == count.sum()).then(|| watch.at.saturating_duration_since(begun));
     let time = if ended { time.min(last.unwrap_or(time).max(test.asked.duration)) } else { time };
@@ -296,7 +297,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
                 Err(reason) => false_result = Some(reason),
             }
         }
-        // A client closes the connection after this, and the server needs the report first.
+        // After this message a client closes the connection, so wait until the server has received the report.
         told.is_ok() && (reports.taken().await.is_ok() || finished(connection))
     };
     match tokio::time::timeout(patience, exchange).await {
@@ -313,7 +314,7 @@ async fn receiver(test: &Test<'_>, control: SendStream, mut result: RecvStream) 
     Moved { total, sent, received: Some(received), complete, failure }
 }
 
-/// Waits for the first stream, with which a test begins; `None` if the caller stops first.
+/// Waits for the first stream, with which a test begins; `None` if the caller requests the end first.
 async fn begin(test: &Test<'_>) -> Result<Option<RecvStream>, String> {
     let waiting = Instant::now();
     while !test.caller.stop() {
@@ -350,7 +351,7 @@ async fn read(mut stream: RecvStream, count: Arc<Counts>) -> Result<End, ReadErr
 mod tests {
     use super::*;
 
-    /// A test that gets no byte for longer than [`SILENCE`] counts as stalled; any byte restarts the wait.
+    /// A test that receives no byte for longer than [`SILENCE`] counts as stalled; any byte restarts the wait.
     #[test]
     fn transfer_without_progress_is_stalled() {
         let begun = Instant::now();

@@ -15,7 +15,7 @@ pub(crate) fn bench_cases() -> Record<Vec<Value>> {
     Record(CASES.iter().map(row).collect())
 }
 
-/// Runs one benchmark case `repeats` times; the record has medians over the event loop alone.
+/// Runs one benchmark case `repeats` times; the record has medians, which cover the event loop alone.
 #[pyfunction(name = "bench")]
 pub(crate) fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<Record<Value>> {
     let case = cases::find(name).map_err(PyValueError::new_err)?;
@@ -23,9 +23,9 @@ pub(crate) fn run_case(py: Python<'_>, name: &str, repeats: usize) -> PyResult<R
     row.map(Record).map_err(|error| refuse(py, &error))
 }
 
-/// Cost of an acknowledgement to each scheme (all, or those named): medians over `repeats`
-/// rounds, in each of which every scheme takes a turn, and the median ratio to the first registered scheme,
-/// which always takes part.
+/// Cost of an acknowledgement to each scheme (all schemes, or those named): medians over `repeats` rounds, and
+/// the median ratio to the first registered scheme. Every scheme takes a turn in each round, and the first
+/// scheme always takes part.
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
 pub(crate) fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<Record<Value>> {
@@ -33,9 +33,9 @@ pub(crate) fn bench_schemes(py: Python<'_>, repeats: usize, names: Vec<String>) 
     rows.map(Record).map_err(PyValueError::new_err)
 }
 
-/// Cost of each router algorithm (all, or those named) to its link by number of flows:
-/// medians over `repeats` rounds, in each of which every algorithm and a link without one take a turn, and
-/// the median ratio to that link.
+/// Cost of each router algorithm (all algorithms, or those named) to its link, by number of flows: medians over
+/// `repeats` rounds, and the median ratio to a link without algorithm. Every algorithm and this link take a
+/// turn in each round.
 #[pyfunction]
 #[pyo3(signature = (repeats, names=vec![]))]
 pub(crate) fn bench_routers(py: Python<'_>, repeats: usize, names: Vec<String>) -> PyResult<Record<Value>> {

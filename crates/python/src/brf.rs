@@ -11,7 +11,7 @@ use pyo3::prelude::*;
 use crate::kernel::raised;
 use crate::records::Record;
 
-/// Attaches to a cgroup (`None`: the root). Returns the actions, which `dry` only plans.
+/// Attaches BRF to a cgroup (`None`: the root cgroup). Returns the actions; with `dry`, they are only planned.
 #[pyfunction]
 pub(crate) fn attach_brf(
     py: Python<'_>,
@@ -25,13 +25,13 @@ pub(crate) fn attach_brf(
     py.detach(|| host::attach(&options)).map_err(raised).map(Record)
 }
 
-/// Detaches from a cgroup (`None`: from all). Returns the removed attachments, as lines.
+/// Detaches BRF from a cgroup (`None`: from all cgroups). Returns the removed attachments, one string each.
 #[pyfunction]
 pub(crate) fn detach_brf(py: Python<'_>, cgroup: Option<PathBuf>) -> PyResult<Vec<String>> {
     py.detach(|| host::detach(cgroup.as_deref())).map_err(raised)
 }
 
-/// Attachments and counters.
+/// The attachments of BRF and their counters.
 #[pyfunction]
 pub(crate) fn brf_status(py: Python<'_>) -> PyResult<Record<Status>> {
     py.detach(host::status).map_err(raised).map(Record)

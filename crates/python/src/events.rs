@@ -1,4 +1,4 @@
-//! Reports to a Python function. Its first exception ends the work and reaches the caller.
+//! Reports to a Python function. Its first exception ends the work and is raised to the caller.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ use crate::Shared;
 pub(crate) struct Events {
     shared: Arc<Shared>,
     function: Py<PyAny>,
-    /// The first exception, after which reports end.
+    /// The first exception of the function, after which it receives no further reports.
     raised: Mutex<Option<PyErr>>,
 }
 
@@ -21,7 +21,7 @@ impl Events {
         Self { shared: Arc::clone(shared), function, raised: Mutex::new(None) }
     }
 
-    /// Calls the function with these arguments, unless it has raised before.
+    /// Calls the function with these arguments, unless a call has raised an exception before.
     pub(crate) fn report(&self, arguments: impl for<'py> PyCallArgs<'py>) {
         if self.has_raised() {
             return;
@@ -33,7 +33,7 @@ impl Events {
         });
     }
 
-    /// Number of stop requests; an exception counts as one.
+    /// Number of stop requests; an exception of the function counts as one.
     pub(crate) fn stops(&self) -> u32 {
         self.shared.cancelled.load(Ordering::Relaxed).saturating_add(self.has_raised().into())
     }
@@ -42,7 +42,7 @@ impl Events {
         self.raised.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// The outcome of the work, or the exception of the function if it raised one.
+    /// The outcome of the work, or the exception if the function raised one.
     ///
     /// # Errors
     /// The exception, or the failure of the work.

@@ -9,13 +9,13 @@ use narrows_scenario::{FileError, Files};
 /// Greatest size of a file: an hour of a capacity trace at 1 Gbit/s has 3 million lines of up to 8 bytes.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// Reads files relative to the folder of a scenario, or else to the current folder.
+/// Reads files relative to the scenario's folder or, without one, to the current folder.
 ///
 /// Scenarios are untrusted: only regular files of bounded size are opened.
 pub(crate) struct Folder<'a> {
-    /// The folder.
+    /// The scenario's folder.
     pub(crate) root: Option<&'a Path>,
-    /// Names that may lead out of the folder; `None` permits all.
+    /// Names of files that may lie outside the folder; `None` permits all files.
     pub(crate) outside: Option<&'a [String]>,
 }
 
@@ -36,7 +36,7 @@ impl<'a> Folder<'a> {
         if !kind.is_file() {
             return refused("it is not a regular file".into());
         }
-        // Some regular files, as in /proc, report a length of zero: bound the read too.
+        // Some regular files, as in /proc, report a length of zero, so also bound the bytes read.
         let mut bytes = Vec::new();
         File::open(path)?.take(MOST_BYTES + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > MOST_BYTES {

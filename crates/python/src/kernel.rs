@@ -27,7 +27,7 @@ impl Watch for Shared {
     }
 }
 
-/// The Python exception of an error.
+/// Converts an error to its Python exception.
 pub(crate) fn raised(error: HostError) -> PyErr {
     match error {
         HostError::Unsupported(_) | HostError::Unavailable(_) => HostUnable::new_err(error.to_string()),
@@ -35,12 +35,12 @@ pub(crate) fn raised(error: HostError) -> PyErr {
     }
 }
 
-/// The options of a kernel backend.
+/// The options of the kernel backend named `on`.
 fn options(on: &str) -> Options {
     Options { shim: on == "shim", ..Options::default() }
 }
 
-/// The options of a QUIC backend.
+/// The options of the QUIC backend named `on`.
 fn quic_options(on: &str) -> quic::Options {
     quic::Options { own: on == "noq", ..quic::Options::default() }
 }
@@ -66,7 +66,8 @@ pub(crate) fn record(plan: &Plan, on: &str, outputs: &Outputs<'_>, shared: &Shar
     Ok(Some(result))
 }
 
-/// The programs of schemes for the kernel: name, twin in the registry, summary, and whether the kernel offers the name.
+/// The kernel programs of schemes: name, corresponding scheme in the registry, summary, and whether the kernel
+/// offers the name.
 #[pyfunction]
 pub(crate) fn kernel_programs() -> Record<Vec<Value>> {
     let row = |program: &Program| {
@@ -93,7 +94,7 @@ pub(crate) fn unload_program(py: Python<'_>, name: &str) -> PyResult<(&'static s
     Ok((program.name, left))
 }
 
-/// Counters of the loaded programs, observed for this time.
+/// Counters of the loaded programs, observed for `seconds`.
 #[pyfunction]
 pub(crate) fn program_status(py: Python<'_>, seconds: f64) -> PyResult<Record<Vec<Status>>> {
     let rows = interruptible(py, |is_cancelled| programs::status(seconds, is_cancelled))?;

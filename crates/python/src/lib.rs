@@ -36,7 +36,7 @@ use pyo3::prelude::*;
 use records::{Planned, Record, Report, Row};
 use serde_json::{Value, json};
 
-/// Runs of thousands of flows access many small blocks; mimalloc stores blocks of one size together.
+/// Runs of thousands of flows access many small blocks; mimalloc stores blocks of the same size together.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -47,7 +47,7 @@ create_exception!(_engine, Cancelled, PyException, "A run was cancelled before i
 
 /// Number of cancellation checks per run, at equal intervals of virtual time.
 const SLICES: u64 = 400;
-/// Maximum number of events between cancellation checks: a slice of a large run may take long.
+/// Maximum number of events between cancellation checks, because one slice of a large run may take long.
 const SLICE_EVENTS: u64 = 250_000;
 
 /// Progress and cancellation of a run, shared between threads.
@@ -61,7 +61,7 @@ pub(crate) struct Handle {
 pub(crate) struct Shared {
     /// Number of cancellation requests.
     cancelled: AtomicU32,
-    /// Fraction of the virtual time elapsed, as the bits of an `f64`.
+    /// Elapsed fraction of the virtual time, as the bits of an `f64`.
     progress: AtomicU64,
 }
 
@@ -225,7 +225,7 @@ fn drive<O: Observer>(
 ) -> Option<RunResult> {
     let duration = plan.duration;
     let mut engine = Engine::observed(plan, observer);
-    // The wall clock serves only the report; the run does not depend on it.
+    // The wall-clock time appears only in the report; the run does not depend on it.
     #[allow(clippy::disallowed_methods)]
     let started = std::time::Instant::now();
     let slice = Nanos::from_nanos(duration.as_nanos().div_ceil(SLICES));
@@ -265,7 +265,7 @@ fn record(plan: Plan, outputs: &Outputs<'_>, shared: Option<&Shared>) -> PyResul
     Ok(result)
 }
 
-/// A planned run and its plan.
+/// Resolves a planned run to its plan.
 fn resolved(py: Python<'_>, planned: &str, files: &Folder<'_>) -> PyResult<(Planned, Plan)> {
     let planned: Planned =
         serde_json::from_str(planned).map_err(|e| PyValueError::new_err(format!("not a planned run: {e}")))?;

@@ -62,9 +62,10 @@ pub fn datagram_schemes() -> Vec<&'static str> {
     pair::schemes().map(|entry| entry.info.name).collect()
 }
 
-/// Cost of datagrams in wall time: number and size of the datagrams received, and the time. `path` is `memory`
-/// (the protocol of both endpoints alone) or `loopback` (two sockets and two threads). Without a scheme, plain
-/// UDP is measured over loopback on one thread, in `batches` or in `calls` of one packet each.
+/// Measures the wall time of datagrams. Returns the number and size of the datagrams received, and the time.
+/// `path` is `memory` (only the protocol of both endpoints) or `loopback` (two sockets and two threads).
+/// Without a scheme, this function measures plain UDP over loopback on one thread, in `batches` or in `calls`
+/// of one packet each.
 #[pyfunction]
 #[pyo3(signature = (scheme, path, duration_s))]
 pub fn bench_datagrams(py: Python<'_>, scheme: Option<&str>, path: &str, duration_s: f64) -> PyResult<Record<Value>> {

@@ -15,17 +15,17 @@ pub(crate) type Files = (Option<Recorder>, (Option<Capture>, Option<Log>));
 
 /// Files that a run writes.
 pub(crate) struct Outputs<'a> {
-    /// Folder of the trace.
+    /// Folder for the trace.
     pub(crate) traces: Option<&'a Path>,
     /// Packet capture: its file and its contents.
     pub(crate) capture: Option<(&'a str, Contents)>,
-    /// File of the qlog.
+    /// Path of the qlog file.
     pub(crate) qlog: Option<&'a str>,
     /// The transport of all flows; `None` selects the plan's.
     pub(crate) transport: Option<&'static str>,
 }
 
-/// An error and the file that its message should name; errors of a trace already name their file.
+/// An error, and the file that its message must name; a trace error already names its file.
 pub(crate) type Named<'a> = (Option<&'a str>, io::Error);
 
 impl<'a> Outputs<'a> {
@@ -47,7 +47,8 @@ impl<'a> Outputs<'a> {
         Ok((recorder, (capture.transpose()?, qlog.transpose()?)))
     }
 
-    /// Finishes the files. After a cancellation, finishes capture and qlog, but a trace only if it has failed.
+    /// Finishes the files. After a cancellation, finishes capture and qlog, but finishes a trace only if one of
+    /// its writes has failed.
     pub(crate) fn close(&self, (recorder, (capture, qlog)): Files, ended: bool) -> PyResult<()> {
         let file = self.capture.map(|(file, _)| file);
         capture.map_or(Ok(()), Capture::finish).map_err(|error| file_error(file, &error))?;
@@ -64,7 +65,7 @@ pub(crate) fn have_failed((recorder, (capture, qlog)): &Files) -> bool {
         || qlog.as_ref().is_some_and(Log::has_failed)
 }
 
-/// Contents of a packet capture at `ends` with at most `snap` bytes of a packet.
+/// Contents of a packet capture at the hosts `ends`, with at most `snap` bytes of each packet.
 pub(crate) fn contents(ends: &str, snap: Option<u32>) -> PyResult<Contents> {
     let ends = match ends {
         "both" => Ends::Both,
@@ -75,7 +76,7 @@ pub(crate) fn contents(ends: &str, snap: Option<u32>) -> PyResult<Contents> {
     Ok(Contents { ends, snap })
 }
 
-/// A file error; an error of a capture or qlog names the file.
+/// Converts a file error to a Python exception; an error of a capture or qlog names the file.
 pub(crate) fn file_error(file: Option<&str>, error: &io::Error) -> PyErr {
     let text = error.to_string();
     let plain = text.split(" (os error").next().unwrap_or_default().to_owned();

@@ -31,17 +31,17 @@ impl<'py, T: DeserializeOwned> FromPyObject<'_, 'py> for Record<T> {
     }
 }
 
-/// The `ValueError` with this message.
+/// A `ValueError` with this message.
 pub(crate) fn invalid(message: impl fmt::Display) -> PyErr {
     PyValueError::new_err(message.to_string())
 }
 
-/// A time in seconds.
+/// Converts a time in seconds; refuses invalid values.
 pub(crate) fn seconds(value: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(value).map_err(invalid)
 }
 
-/// Swept keys with their values, an ordered JSON object.
+/// Swept keys with their values, as a JSON object that keeps their order.
 #[derive(Clone, Debug, Default)]
 pub struct Point(pub Vec<(String, String)>);
 
@@ -79,7 +79,7 @@ pub struct Planned {
     pub id: String,
     #[serde(deserialize_with = "narrows_scenario::read")]
     pub scenario: Scenario,
-    /// Number of entries of `[[flows]]`, each counted once.
+    /// Number of entries in `[[flows]]`; an entry counts once even if it creates several flows.
     pub flows: usize,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
@@ -123,7 +123,7 @@ impl TryFrom<Run> for Row {
     }
 }
 
-/// A result.
+/// A run's result for Python.
 #[derive(Debug, Serialize)]
 pub struct Report {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! The endpoints of all flows: one thread sends, one receives.
+//! The endpoints of all flows: one thread runs the senders, another thread the receivers.
 
 use std::io;
 use std::sync::Arc;
@@ -19,9 +19,9 @@ use super::meter::{Meter, Probe};
 use super::peer::{Change, Peer};
 use super::tls;
 
-/// Bytes per write.
+/// Bytes per write to a stream.
 const CHUNK: usize = 64 << 10;
-/// Events per wait.
+/// Maximum number of socket events per wait.
 const EVENTS: usize = 64;
 /// Longest wait between checks for the end of the run.
 const TICK: Duration = Duration::from_millis(20);
@@ -29,9 +29,9 @@ const TICK: Duration = Duration::from_millis(20);
 /// An endpoint with its application.
 pub(super) trait Role {
     fn peer(&mut self) -> &mut Peer;
-    /// Time of the next step that needs no packet, except timers of the connection.
+    /// Time of the next step that needs no packet, apart from the connection's timers.
     fn due(&self) -> Nanos;
-    /// Runs the application. Returns whether the connection may have something to send.
+    /// Runs the application at the time `now`. Returns whether the connection may have something to send.
     fn act(&mut self, now: Nanos, at: Instant) -> Result<bool, HostError>;
     /// Handles a change of the connection.
     fn on_change(&mut self, now: Nanos, change: Change) -> Result<(), HostError>;
@@ -46,9 +46,9 @@ pub(super) struct Sending {
     pub(super) app: App,
     pub(super) config: Option<ClientConfig>,
     pub(super) meter: Arc<Meter>,
-    /// Bytes that the connection may buffer beyond those in flight.
+    /// Bytes that the connection may buffer beyond the bytes in flight.
     pub(super) unsent: u64,
-    /// Interval between readings of the scheme's internals, and the time of the next reading.
+    /// Interval between readings of the scheme's internal values, and the time of the next reading.
     pub(super) interval: Nanos,
     pub(super) reading: Nanos,
     pub(super) connected: bool,
@@ -67,7 +67,7 @@ impl Sending {
             self.stream = connection.streams().open(Dir::Uni);
         }
         let Some(stream) = self.stream else { return false };
-        // Most unsent data stays with the application, which may pause or stop.
+        // Keep most unsent data in the application, which may pause or stop.
         connection.set_send_window(meter.inflight.load(Ordering::Relaxed) + unsent);
         let mut any = false;
         loop {
@@ -80,7 +80,7 @@ impl Sending {
                     self.written += count as u64;
                     any = true;
                 }
-                Err(_) => break, // full until an acknowledgement
+                Err(_) => break, // the buffer is full until an acknowledgement arrives
             }
         }
         if self.app.is_finished() && self.written >= self.app.limit().as_u64() && !self.finished {
@@ -90,7 +90,7 @@ impl Sending {
         any
     }
 
-    /// Publishes internals of the scheme.
+    /// Publishes the scheme's internal values.
     fn read(&mut self, now: Nanos) {
         if now < self.reading {
             return;
@@ -123,7 +123,7 @@ impl Role for Sending {
     fn act(&mut self, now: Nanos, at: Instant) -> Result<bool, HostError> {
         if self.stop.is_some_and(|stop| stop <= now) {
             self.stop = None;
-            self.config = None; // a flow that has not started never starts
+            self.config = None; // a flow that has not started yet must not start
             self.app.stop(Bytes::new(self.written));
         }
         if self.start <= now
@@ -152,7 +152,7 @@ impl Role for Sending {
     }
 }
 
-/// A receiver, which reads and discards.
+/// A receiver, which reads and discards the data.
 pub(super) struct Receiving {
     pub(super) peer: Peer,
     pub(super) meter: Arc<Meter>,
@@ -192,7 +192,7 @@ impl Role for Receiving {
     }
 }
 
-/// Serves all endpoints of one side until `over`.
+/// Runs all endpoints of one side until `over` is set.
 pub(super) fn serve<R: Role>(mut ends: Vec<R>, clock: Clock, over: &AtomicBool) -> Result<(), HostError> {
     exact_timers();
     let failed = |error: Errno| HostError::step("wait for packets", error.into());
@@ -227,7 +227,7 @@ pub(super) fn serve<R: Role>(mut ends: Vec<R>, clock: Clock, over: &AtomicBool) 
     Ok(())
 }
 
-/// Runs an endpoint until it has nothing more to do.
+/// Runs an endpoint until it has nothing more to do at this time.
 fn drive<R: Role>(end: &mut R, clock: Clock) -> Result<(), HostError> {
     let at = Instant::now();
     let now = clock.now();

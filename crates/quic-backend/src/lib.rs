@@ -1,18 +1,18 @@
-//! Scenarios on real QUIC: a connection of noq per flow, over UDP sockets, through the simulator's own network
-//! in real time. It needs no privileges: the sockets are on loopback, or in network namespaces where this
+//! Scenarios on real QUIC: one noq connection per flow, over UDP sockets, through the simulator's network in
+//! real time. The backend needs no privileges: the sockets are on loopback, or in network namespaces if this
 //! process may create them.
 //!
 //! ```text
 //! senders ─ sockets ─┐                      ┌─ sockets ─ receivers
 //!  (one thread)      └─ relay: the engine ──┘    (one thread)
 //! ```
-//! Links, queues, loss, traces and metrics are those of `narrows-sim`, as on the kernel. A datagram enters the
-//! network when the relay reads it. Packets are encrypted, so the endpoints report the window, RTT samples,
-//! losses and delivered data.
+//! Links, queues, loss, traces and metrics are those of `narrows-sim`, as on the kernel backend. A datagram
+//! enters the network when the relay reads it. Packets are encrypted, so the endpoints report the congestion
+//! window, RTT samples, losses and delivered data.
 //!
-//! The backend drives noq's state machine itself: an asynchronous runtime would round timers to milliseconds. It is not
-//! in `narrows-quic`, because a service needs neither the simulator nor these sockets. Slow runs keep one processor
-//! awake ([`narrows_host::awake`]).
+//! The backend drives noq's state machine directly, because an asynchronous runtime would round timers to
+//! milliseconds. The code is not part of `narrows-quic`, because a service needs neither the simulator nor
+//! these sockets. Runs at low rates keep one processor awake ([`narrows_host::awake`]).
 
 #![cfg(target_os = "linux")]
 // This crate runs in wall time.
@@ -60,11 +60,11 @@ use tls::Keys;
 
 pub use support::Options;
 
-/// Largest total rate at which one processor is kept awake. At higher rates no processor sleeps for long anyway.
+/// Largest total rate at which the backend keeps one processor awake. At higher rates no processor sleeps for long.
 const QUIET: Rate = Rate::from_bytes_per_sec(12_500_000);
-/// Time between the preparation of the endpoints and the start.
+/// Time between the preparation of the endpoints and the start of the flows.
 const LEAD: Duration = Duration::from_millis(20);
-/// Longest interval between readings of a scheme's internals.
+/// Longest interval between readings of a scheme's internal values.
 const READINGS: Nanos = Nanos::from_millis(100);
 /// UDP payload of a packet of 1500 bytes.
 const DATAGRAM: u16 = 1500 - HEADERS as u16;
@@ -77,10 +77,10 @@ pub fn check(plan: &Plan, options: &Options) -> Result<(), HostError> {
     support::check(plan, options)
 }
 
-/// Runs a plan; `None` if cancelled. A disturbed run is repeated, with a new observer.
+/// Runs a plan; `None` if cancelled. A run that the machine disturbed is repeated with a new observer.
 ///
 /// # Errors
-/// If QUIC cannot run it, a connection fails, or the system refuses a step.
+/// If QUIC cannot run the plan, a connection fails, or the system refuses a step.
 pub fn run<O: Observer + Send>(
     plan: &Plan,
     options: &Options,
@@ -168,7 +168,7 @@ fn ends(plan: &Plan, options: &Options) -> Result<Ends, HostError> {
     Ok(Ends { senders, receivers, relay, meters, names, spaces })
 }
 
-/// Sum of the rates of all links that are the slowest on a flow's path.
+/// Sum of the rates of all links that are the bottleneck of some flow's path.
 fn most_demand(plan: &Plan) -> Rate {
     let rate = |link: usize| plan.links[link].config.capacity.mean_rate();
     let slowest = |flow: &FlowPlan| flow.path.forward.iter().map(|hop| hop.link).min_by_key(|link| rate(*link));
@@ -210,7 +210,7 @@ fn once<O: Observer + Send>(
                 engine.attach(number, Box::new(sender), Box::new(receiver));
             }
             let done = Emulation::new(plan, engine, relay, clock).run(watch, &failed);
-            // Read the counters of drops before the sockets close, which removes them.
+            // Read the drop counters before the sockets close, because closing removes the counters.
             let dropped = spaces.dropped();
             drop(ending);
             let Some(done) = done? else { return Ok(None) };
@@ -237,7 +237,7 @@ fn once<O: Observer + Send>(
             });
             Ok(Some((result, observer)))
         };
-        // A separate thread: its priority ends with it.
+        // Use a separate thread, because its priority ends with it.
         let emulated = thread::scope(|inner| inner.spawn(emulate).join());
         let ended = emulated.map_err(|_| HostError::crashed("the relay"));
         sending.join().map_err(|_| HostError::crashed("the senders"))??;

@@ -1,4 +1,4 @@
-//! Measurements of a flow, taken at its endpoints and read by the emulator.
+//! Measurements of a flow, which its endpoints take and the emulator reads.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics};
 
 use super::packets::Packets;
 
-/// Most RTT samples that wait for the emulator.
+/// Maximum number of RTT samples that wait for the emulator.
 const SAMPLES: usize = 4096;
 const NEVER: u64 = u64::MAX;
 
@@ -23,12 +23,12 @@ pub(super) struct Meter {
     /// Bytes of QUIC packets in flight.
     pub(super) inflight: AtomicU64,
     window: AtomicU64,
-    /// Bytes per second; 0: none.
+    /// Pacing rate in bytes per second; 0: none.
     pacing: AtomicU64,
-    /// Nanoseconds; `NEVER` before the first sample.
+    /// Smoothed RTT in nanoseconds; `NEVER` before the first sample.
     srtt: AtomicU64,
     completed: AtomicU64,
-    /// Payload that the receiving application has read, in order.
+    /// Payload bytes that the receiving application has read in order.
     pub(super) read: AtomicU64,
     rtts: Mutex<VecDeque<Nanos>>,
     packets: Mutex<Packets>,
@@ -51,7 +51,7 @@ impl Meter {
         }
     }
 
-    /// The window, once there is a connection.
+    /// The congestion window, once the connection exists.
     pub(super) fn window(&self) -> Option<u64> {
         Some(self.window.load(Relaxed)).filter(|window| *window > 0)
     }
@@ -72,12 +72,12 @@ impl Meter {
         self.completed.fetch_min(now.as_nanos(), Relaxed);
     }
 
-    /// Takes the oldest sample.
+    /// Removes and returns the oldest RTT sample.
     pub(super) fn take_rtt(&self) -> Option<Nanos> {
         self.rtts.lock().ok()?.pop_front()
     }
 
-    /// The packets, unless a thread panicked while it used them.
+    /// The packet records, unless a thread panicked while it used them.
     pub(super) fn packets(&self) -> Option<MutexGuard<'_, Packets>> {
         self.packets.lock().ok()
     }
@@ -95,7 +95,7 @@ impl Meter {
     }
 }
 
-/// Makes controllers that publish their measurements.
+/// Factory of controllers that publish their measurements.
 #[derive(Debug)]
 pub(super) struct Metered {
     inner: Inner,
@@ -130,14 +130,13 @@ impl ControllerFactory for Metered {
 pub(super) struct Probe {
     inner: Box<dyn Controller>,
     meter: Arc<Meter>,
-    /// Send times of the newest packet of the acknowledgement in progress, and of the newest packet
-    /// acknowledged before.
+    /// Send times of the newest packet in the current acknowledgement, and of the newest packet acknowledged before.
     newest: Option<Instant>,
     latest: Option<Instant>,
 }
 
 impl Probe {
-    /// A copy of the scheme in a connection's controller; `None` if the scheme is one of noq's own.
+    /// A copy of the scheme in a connection's controller; `None` if the controller belongs to the noq library.
     pub(super) fn scheme(controller: &dyn Controller) -> Option<Box<Ours>> {
         let probe: Box<Self> = controller.clone_box().into_any().downcast().ok()?;
         probe.inner.into_any().downcast().ok()
@@ -178,7 +177,7 @@ impl Controller for Probe {
     fn on_end_acks(&mut self, now: Instant, in_flight: u64, app_limited: bool, largest: Option<u64>) {
         self.inner.on_end_acks(now, in_flight, app_limited, largest);
         self.meter.inflight.store(in_flight, Relaxed);
-        // A reordered acknowledgement gives no sample.
+        // An acknowledgement that arrives out of order gives no RTT sample.
         if let Some(sent) = self.newest.take().filter(|sent| self.latest.is_none_or(|latest| *sent >= latest)) {
             self.latest = Some(sent);
             self.meter.sample(now.saturating_duration_since(sent));

@@ -1,4 +1,4 @@
-//! The packets of a sender, by packet number: their order and fate.
+//! The packets of a sender by packet number, with their sending order and fate.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -8,20 +8,20 @@ use narrows_sim::external::PacketReport;
 
 use super::relay::{HEADERS, OVERHEAD};
 
-/// Packets in flight, and reports not yet taken.
+/// Packets in flight, and reports that the relay has not taken yet.
 ///
-/// Each of QUIC's three packet number spaces counts from 0, and the controller does not learn the space: packets also
-/// have numbers in the order of sending.
+/// Each of QUIC's three packet number spaces counts from 0, and the controller does not learn the space.
+/// Packets therefore also have numbers in sending order.
 #[derive(Debug, Default)]
 pub(super) struct Packets {
-    /// Send time and size, by packet number and order.
+    /// Send time and size, by packet number and number in sending order.
     waiting: BTreeMap<(u64, u64), (Instant, u16)>,
     sent: u64,
     reports: Vec<PacketReport>,
 }
 
 impl Packets {
-    /// Records a sent packet.
+    /// Records that a packet is sent.
     pub(super) fn send(&mut self, at: Instant, number: u64, bytes: u16) {
         let order = self.sent;
         self.sent += 1;
@@ -31,7 +31,7 @@ impl Packets {
         self.reports.push(PacketReport::Sent { number: order, size: Bytes::new(size as u64), payload });
     }
 
-    /// Records that the packet sent at this time is acknowledged.
+    /// Records that the packet sent at the time `sent` is acknowledged.
     pub(super) fn acknowledge(&mut self, number: u64, sent: Instant) {
         if let Some(order) = self.take(number, |at, _| at == sent) {
             self.reports.push(PacketReport::Acknowledged(order));
@@ -45,7 +45,7 @@ impl Packets {
         found.is_some()
     }
 
-    /// Removes the last packet of this number for which `is_it` holds; returns its number in the order of sending.
+    /// Removes the last packet with this number for which `is_it` holds; returns its number in sending order.
     fn take(&mut self, number: u64, is_it: impl Fn(Instant, u16) -> bool) -> Option<u64> {
         let mut found = self.waiting.range((number, 0)..=(number, u64::MAX)).rev();
         let (&key, _) = found.find(|(_, (at, size))| is_it(*at, *size))?;
@@ -53,7 +53,7 @@ impl Packets {
         Some(key.1)
     }
 
-    /// Exchanges the reports since the last call for `others`, which are empty.
+    /// Swaps the reports since the last call with `others`, which is empty.
     pub(super) fn swap_reports(&mut self, others: &mut Vec<PacketReport>) {
         std::mem::swap(&mut self.reports, others);
     }
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    /// Packet numbers repeat between spaces. Time and size distinguish such packets, and each has one fate.
+    /// Packet numbers repeat between spaces. Send time and size distinguish such packets, and each packet has one fate.
     #[test]
     fn packets_of_two_spaces_have_one_fate_each() {
         let (start, mut packets) = (Instant::now(), Packets::default());

@@ -16,21 +16,21 @@ use noq_proto::{
 
 use super::udp::Udp;
 
-/// Maximum number of datagrams per call: more would wait in the relay's socket.
+/// Maximum number of datagrams per call. A larger batch would wait in the relay's socket.
 const BATCH: usize = 32;
 
-/// A change for the application.
+/// A change that the application must handle.
 #[derive(Clone, Debug)]
 pub(super) enum Change {
     /// The handshake is over.
     Connected,
     /// The peer has acknowledged the whole stream.
     Finished,
-    /// The connection is lost, for this reason.
+    /// The connection failed for this reason.
     Lost(String),
 }
 
-/// One endpoint.
+/// One endpoint of a flow.
 pub(super) struct Peer {
     pub(super) socket: Udp,
     endpoint: Endpoint,
@@ -40,7 +40,7 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    /// An endpoint whose peer is at `remote`; with `server`, it waits for that peer to connect.
+    /// Creates an endpoint whose peer is at `remote`; with `server`, the endpoint waits for the peer to connect.
     pub(super) fn new(socket: Udp, remote: SocketAddr, server: Option<Arc<ServerConfig>>) -> Self {
         let endpoint = Endpoint::new(Arc::new(EndpointConfig::default()), server, false);
         Self { socket, endpoint, connection: None, remote, buffer: Vec::new() }
@@ -57,12 +57,12 @@ impl Peer {
         Ok(())
     }
 
-    /// Time of the next timer.
+    /// Time at which the connection's next timer expires.
     pub(super) fn timer(&mut self) -> Option<Instant> {
         self.connection()?.poll_timeout()
     }
 
-    /// Handles timers that have expired.
+    /// Processes the timers that have expired.
     pub(super) fn on_timer(&mut self, now: Instant) {
         if let Some(connection) = self.connection()
             && connection.poll_timeout().is_some_and(|at| at <= now)
@@ -71,7 +71,7 @@ impl Peer {
         }
     }
 
-    /// Reads arrived datagrams.
+    /// Reads and processes the datagrams that have arrived.
     pub(super) fn receive(&mut self, now: Instant, buffers: &mut Buffers) -> Result<(), HostError> {
         let Self { socket, endpoint, connection, remote, buffer } = self;
         let mut failed = None;
@@ -104,7 +104,7 @@ impl Peer {
         failed.map_or(Ok(()), |reason| Err(HostError::step("accept a connection", io::Error::other(reason))))
     }
 
-    /// Next change.
+    /// The next change for the application.
     pub(super) fn poll(&mut self) -> Option<Change> {
         let (handle, connection) = self.connection.as_mut()?;
         while let Some(event) = connection.poll_endpoint_events() {

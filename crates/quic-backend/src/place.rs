@@ -4,8 +4,8 @@
 //! loopback                                   namespaces
 //! ends ─ sockets ─ relay ─ sockets ─ ends    ends ─ sockets ─ device ─ relay ─ device ─ sockets ─ ends
 //! ```
-//! In namespaces packets have the addresses and checksums of the scenario's hosts, and nothing else on the machine
-//! reaches them.
+//! In namespaces, packets have the addresses and checksums of the scenario's hosts, and no other process on the
+//! machine can reach the endpoints.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -23,9 +23,9 @@ use tun_rs::SyncDevice;
 use super::relay::{Joint, PORTS, Relay};
 use super::udp::{self, Udp};
 
-/// Largest packet of a device.
+/// Size of a device's largest packet.
 const MTU: u16 = 1500;
-/// Maximum number of flows in namespaces: each has a port at the sender.
+/// Maximum number of flows in namespaces, because each flow needs a port at the sender.
 const MOST: usize = 20_000;
 
 /// The sockets of all flows, and the relay between them.
@@ -38,15 +38,15 @@ pub(super) struct Place {
     pub(super) spaces: Spaces,
 }
 
-/// The endpoints' namespaces.
+/// The namespaces of the endpoints.
 pub(super) struct Spaces {
-    /// Namespaces of senders and receivers; none on loopback.
+    /// Namespaces of senders and receivers; empty on loopback.
     own: Vec<File>,
     /// The namespaces' devices, which must outlive the endpoints.
     _devices: Option<Arc<[SyncDevice; 2]>>,
-    /// Ports of all sockets, in order.
+    /// Ports of all sockets, sorted.
     ports: Vec<u16>,
-    /// Settings of the hosts.
+    /// The system settings (sysctl) of the hosts.
     pub(super) sysctls: BTreeMap<String, String>,
 }
 
@@ -56,7 +56,7 @@ impl Spaces {
         if self.own.is_empty() { "loopback" } else { "namespaces" }
     }
 
-    /// Drops that open sockets report because their buffers were full.
+    /// Number of datagrams that the open sockets dropped because their buffers were full.
     pub(super) fn dropped(&self) -> u64 {
         if self.own.is_empty() {
             return udp::dropped(&self.ports);
@@ -122,7 +122,7 @@ type Opened = (SyncDevice, Vec<Udp>, File);
 
 /// Creates a host and opens sockets between these pairs of addresses in it.
 fn host(config: HostConfig, pairs: Vec<(SocketAddrV4, SocketAddrV4)>) -> Result<Opened, HostError> {
-    // In a separate thread: sockets and device stay in its namespace.
+    // Use a separate thread, because it stays in the new namespace with its sockets and device.
     let opened = thread::spawn(move || {
         let device = namespace::enter(&config)?;
         let space = File::open("/proc/thread-self/ns/net")

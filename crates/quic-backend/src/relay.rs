@@ -1,7 +1,7 @@
 //! The relay between the endpoints and the network: its UDP sockets, or the devices of the endpoints' namespaces.
 //!
-//! The network sees IPv4 packets, as a capture shows them. Packets of a device are whole; datagrams of a socket get
-//! headers with the scenario's addresses.
+//! The network processes IPv4 packets, as they appear in a capture. A device delivers complete packets;
+//! datagrams from a socket get headers with the scenario's addresses.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,16 +24,17 @@ use super::udp::Udp;
 
 /// Bytes of IP and UDP headers.
 pub(super) const HEADERS: usize = 28;
-/// First port of senders, in namespaces and in captures. Flow numbers follow.
+/// First port of the senders, in namespaces and in captures. The port of a flow is this number plus the flow's number.
 pub(super) const PORTS: u16 = 10_000;
-/// Assumed overhead of a data packet in bytes: a short header with a connection identifier of 8 bytes and a packet
-/// number of 2, the header of a STREAM frame with an offset of 4, and the tag. The real headers are encrypted.
+/// Assumed overhead of a data packet in bytes: a short header with a connection identifier of 8 bytes and a
+/// packet number of 2 bytes, the header of a STREAM frame with an offset of 4 bytes, and the authentication
+/// tag. The real headers are encrypted.
 pub(super) const OVERHEAD: usize = 34;
-/// Receive calls per reading of a socket.
+/// Receive calls per visit to a socket.
 const CALLS: usize = 4;
-/// Packets per reading of a device.
+/// Packets read per visit to a device.
 const PACKETS: usize = 128;
-/// Larger than any packet of a device.
+/// Size of the receive buffer, larger than any packet of a device.
 const PACKET: usize = 2048;
 const NOBODY: u32 = u32::MAX;
 
@@ -59,7 +60,7 @@ pub(super) enum Joint {
 }
 
 impl Joint {
-    /// Sockets that face these endpoints, one pair of addresses per flow.
+    /// Connects the endpoints through these sockets; `ends` has one pair of addresses per flow.
     pub(super) fn sockets(sockets: [Udp; 2], ends: Vec<[SocketAddr; 2]>) -> Self {
         let mut flows = [vec![NOBODY; 1 << 16], vec![NOBODY; 1 << 16]];
         for (flow, pair) in (0..).zip(&ends) {
@@ -70,12 +71,12 @@ impl Joint {
         Self::Sockets { sockets: Box::new(sockets), flows, ends, buffers: Box::new(Buffers::new()) }
     }
 
-    /// Devices of senders and receivers.
+    /// Connects the endpoints through the devices of senders and receivers.
     pub(super) fn devices(devices: Arc<[SyncDevice; 2]>) -> Self {
         Self::Devices { devices, buffer: vec![0; PACKET] }
     }
 
-    /// Descriptors to wait for, by side.
+    /// File descriptors to wait for, by side.
     fn handles(&self) -> [BorrowedFd<'_>; 2] {
         match self {
             Self::Sockets { sockets, .. } => sockets.each_ref().map(AsFd::as_fd),
@@ -98,7 +99,7 @@ pub(super) struct Relay {
 }
 
 impl Relay {
-    /// A relay of these flows.
+    /// Creates a relay for these flows.
     pub(super) fn new(joint: Joint, flows: &[FlowPlan]) -> Self {
         let headers = |(number, flow): (usize, &FlowPlan)| {
             let tuple = &flow.tuple;
@@ -219,10 +220,10 @@ impl Wire for Relay {
     }
 }
 
-/// The flow of a host's UDP datagram; `None` for other packets.
+/// The flow to which a host's UDP datagram belongs; `None` for other packets.
 fn flow_of(side: usize, whole: &[u8]) -> Option<u32> {
     const UDP: u8 = 17;
-    // Offset and the flag for more fragments.
+    // The fragment offset and the flag for more fragments.
     const FRAGMENT: u16 = 0x3fff;
     let header = whole.first_chunk::<HEADERS>()?;
     let field = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
@@ -233,10 +234,10 @@ fn flow_of(side: usize, whole: &[u8]) -> Option<u32> {
     port.checked_sub(PORTS).map(u32::from)
 }
 
-/// The simulator's packet for a datagram of a sender (`side` 0) or receiver.
+/// The simulator's packet that represents a datagram of a sender (`side` 0) or a receiver.
 fn described(flow: u32, side: usize, ecn: Ecn, datagram: &[u8]) -> Packet {
     let mut packet = Packet::of_host(flow, ExternalSegment::default());
-    // The form bit: long headers belong to the handshake.
+    // The header form bit is clear in short headers; long headers belong to the handshake.
     let short = datagram.first().is_some_and(|first| first & 0x80 == 0);
     let payload = if side == 0 && short { datagram.len().saturating_sub(OVERHEAD) } else { 0 };
     packet.payload = payload as u16;
@@ -260,7 +261,7 @@ fn header(from: (u32, u16), to: (u32, u16)) -> [u8; HEADERS] {
     header
 }
 
-/// Appends a whole packet to `out`. UDP over IPv4 may omit the checksum.
+/// Appends a complete IPv4 packet to `out`. UDP over IPv4 may omit the checksum.
 fn complete(header: &[u8; HEADERS], ecn: Ecn, datagram: &[u8], out: &mut Vec<u8>) {
     let mut own = *header;
     own[1] = ecn as u8;
@@ -279,7 +280,7 @@ fn complete(header: &[u8; HEADERS], ecn: Ecn, datagram: &[u8], out: &mut Vec<u8>
 mod tests {
     use super::*;
 
-    /// A datagram becomes an IPv4 packet whose header checksum is right, and whose size is that on the wire.
+    /// A datagram becomes an IPv4 packet with a correct header checksum and the size of the packet on the wire.
     #[test]
     fn datagram_becomes_a_whole_packet() {
         let header = header((0x0a00_0001, 10_000), (0x0a00_0101, 443));
@@ -292,8 +293,8 @@ mod tests {
         assert_eq!((packet.size().as_u64(), packet.payload, packet.flow), (128, 66, 3));
     }
 
-    /// A datagram from a device belongs to the flow of its sender's port; fragments and other protocols belong
-    /// to no flow.
+    /// A datagram from a device belongs to the flow of its sender's port. Fragments and packets of other
+    /// protocols belong to no flow.
     #[test]
     fn datagram_of_a_device_belongs_to_a_flow() {
         let header = header((0x0a00_0001, PORTS + 7), (0x0a00_0101, 443));
@@ -309,7 +310,8 @@ mod tests {
         assert_eq!(flow_of(0, &bytes[..HEADERS - 1]), None);
     }
 
-    /// Only packets of the sender with short headers are data; its handshake and the receiver's packets carry none.
+    /// Only the sender's packets with short headers carry data; its handshake packets and the receiver's
+    /// packets carry none.
     #[test]
     fn only_short_packets_of_the_sender_are_data() {
         assert_eq!(described(0, 0, Ecn::NotEct, &[0xc0; 1200]).payload, 0);

@@ -1,4 +1,4 @@
-//! Limits of the QUIC backend: plans that need more are refused with a reason.
+//! Limits of the QUIC backend. Plans beyond these limits are refused with a reason.
 
 use narrows_host::HostError;
 use narrows_quic::noq::{self, Factory};
@@ -12,13 +12,13 @@ const MAX_FLOWS: usize = 20_000;
 /// Options of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
-    /// Run noq's own controllers in place of our schemes of the same name.
+    /// Run the controllers of the noq library instead of our schemes of the same name.
     pub own: bool,
     /// Run on loopback even if network namespaces can be created.
     pub loopback: bool,
 }
 
-/// Refuses kinds of links and flows that this backend lacks.
+/// Refuses links and flows of kinds that this backend does not support.
 ///
 /// # Errors
 /// The first problem.
@@ -47,7 +47,7 @@ pub(super) fn check(plan: &Plan, options: &Options) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Refuses settings of TCP without a counterpart in QUIC.
+/// Refuses TCP settings without a counterpart in QUIC.
 fn settings(flow: &FlowPlan) -> Result<(), HostError> {
     let (own, plain) = (&flow.tcp, TcpConfig::default());
     let accepted = TcpConfig {

@@ -1,5 +1,5 @@
-//! The endpoints of a flow as the relay sees them: from their packets and from their measurements. Packets are
-//! encrypted: the relay knows only their sizes and which are data.
+//! The endpoints of a flow as the relay observes them: from their packets and from their measurements. Packets
+//! are encrypted, so the relay knows only their sizes and which packets carry data.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,7 +17,7 @@ pub(super) struct SenderTap {
     meter: Arc<Meter>,
     first_data_at: Option<Nanos>,
     stats: SenderStats,
-    /// The endpoint's reports taken at the last update, and the number of earlier reports.
+    /// The endpoint's reports from the last update, and the number of earlier reports.
     reports: Vec<PacketReport>,
     before: u64,
 }
@@ -27,8 +27,8 @@ impl SenderTap {
         Self { meter, first_data_at: None, stats: SenderStats::default(), reports: Vec::new(), before: 0 }
     }
 
-    /// Takes new reports. The data of a packet declared lost is sent again in another packet, so losses count
-    /// as retransmissions.
+    /// Takes the endpoint's new reports. QUIC sends the data of a packet declared lost again in another packet,
+    /// so losses count as retransmissions.
     fn update(&mut self) {
         self.before += self.reports.len() as u64;
         self.reports.clear();
@@ -53,7 +53,7 @@ impl ExternalSender for SenderTap {
 
     fn on_received(&mut self, _: Nanos, _: &Packet, _: &[u8]) -> AckOutcome {
         self.update();
-        // The endpoint takes the samples; each is reported with the next acknowledgement.
+        // The endpoint takes the RTT samples; the relay reports each sample with the next acknowledgement.
         let rtt = self.meter.take_rtt();
         self.stats.rtt_samples += u64::from(rtt.is_some());
         AckOutcome { rtt, ..AckOutcome::default() }

@@ -1,4 +1,4 @@
-//! QUIC over loopback, in real time.
+//! QUIC over loopback and in network namespaces, in real time.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -39,7 +39,7 @@ fn refusal(text: &str, options: &Options) -> String {
 
 const LINK: &str = "duration = '3s'\n[network]\nrate = '20mbit'\nbuffer = '1bdp'\n";
 
-/// A flow fills the link over real sockets, without privileges, and the result names scheme and backend.
+/// A flow fills the link over real sockets, without privileges, and the result names the scheme and the backend.
 #[test]
 #[ignore = "real time: `make test`"]
 fn quic_fills_the_link() {
@@ -47,7 +47,7 @@ fn quic_fills_the_link() {
         let text = format!("{LINK}[[flows]]\nscheme = '{scheme}'\nrtt = '20ms'\n");
         let Some(result) = on_quic(&text, &Options { own, ..Options::default() }) else { return };
         let flow = &result.flows[0];
-        // About 1430 of 1500 bytes are payload. The machine may be busy.
+        // Of each 1500 bytes, about 1430 are payload. The lower bound allows for a busy machine.
         assert!(flow.goodput_mbit_s > 0.7 * 19.0 && flow.goodput_mbit_s < 19.4, "{flow:?}");
         assert!(flow.rtt_min_ms.is_some_and(|rtt| (20.0..30.0).contains(&rtt)), "{flow:?}");
         assert_eq!(flow.timeouts, None);
@@ -57,8 +57,8 @@ fn quic_fills_the_link() {
     }
 }
 
-/// If network namespaces can be created, the endpoints are in two of them, and on loopback otherwise or on
-/// request; both carry several flows to one port of one receiver.
+/// The endpoints are in two network namespaces if these can be created, and otherwise or on request on
+/// loopback. Both variants carry several flows to one port of one receiver.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_ends_are_in_namespaces_where_possible() {
@@ -76,13 +76,13 @@ fn long_ends_are_in_namespaces_where_possible() {
             assert!(flow.rtt_min_ms.is_some_and(|rtt| rtt >= flow.rtt_base_ms), "loopback {loopback}: {flow:?}");
         }
         let total: f64 = result.flows.iter().map(|flow| flow.goodput_mbit_s).sum();
-        // Data behind a gap is delivered as soon as the gap is filled, so part of a run may have more than the
-        // link carries in that time.
+        // Data behind a gap is delivered when the gap is filled, so in part of a run more data may be delivered
+        // than the link carries in that time.
         assert!(total > 0.6 * 19.0 && total < 20.0, "loopback {loopback}: {total}");
     }
 }
 
-/// Two flows share the link; a file completes, and a flow that stops leaves the link to the other.
+/// Two flows share the link. A file completes, and a flow that stops leaves the link to the other flow.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_applications_end_and_stop() {
@@ -97,21 +97,21 @@ fn long_applications_end_and_stop() {
     assert!(stopped.bytes_delivered > 100_000 && stopped.completion_s.is_none(), "{stopped:?}");
 }
 
-/// Random loss on the link is the simulator's, and its packets are sent again.
+/// The simulator applies the link's random loss, and the data of lost packets is sent again.
 #[test]
 #[ignore = "real time: `make test`"]
 fn lost_packets_are_sent_again() {
     let text = format!("{LINK}loss = '2%'\n[[flows]]\nscheme = 'bbr'\nrtt = '20ms'\n");
     let Some(result) = on_quic(&text, &Options::default()) else { return };
     let flow = &result.flows[0];
-    // The queue drops packets, too, and more if endpoints are delayed.
+    // The queue drops packets, too, and drops more of them if the endpoints are delayed.
     assert!((0.5..4.0).contains(&flow.loss_percent), "{flow:?}");
     assert!((0.9..1.1).contains(&(flow.retransmit_percent / flow.loss_percent)), "{flow:?}");
     assert!(flow.goodput_mbit_s > 10.0, "{flow:?}");
 }
 
-/// The qlog of a run keeps to the schema, and gives each packet one fate: acknowledged, lost, or in flight at the end.
-/// Its losses are the result's retransmissions.
+/// The qlog of a run follows the schema and gives each packet one fate: acknowledged, lost, or in flight at the
+/// end. The losses in the qlog equal the result's retransmissions.
 #[test]
 #[ignore = "real time: `make test`"]
 fn qlog_gives_each_packet_one_fate() {
@@ -141,7 +141,7 @@ fn qlog_gives_each_packet_one_fate() {
     fates.dedup();
     assert_eq!(fates.len(), count, "packets with two fates");
     assert!(fates.last() < Some(&(sent.len() as u64)));
-    // The remaining packets were in flight: at most the greatest window, and packets of the handshake whose
+    // The remaining packets were in flight: at most the largest congestion window, and handshake packets whose
     // keys were discarded.
     let windows = data("quic:recovery_metrics_updated").filter_map(|data| data["congestion_window"].as_u64());
     let most = windows.max().expect("a window") / 1200 + 16;

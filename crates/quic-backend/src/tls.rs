@@ -1,4 +1,4 @@
-//! Certificates that a run makes for itself.
+//! Certificates that a run creates for its connections.
 
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 /// The name in the certificate.
 pub(super) const NAME: &str = "localhost";
 
-/// The TLS of a run: the receivers' certificate and key, and the senders' configuration that trusts it.
+/// The TLS keys of a run: the receivers' certificate and key, and the senders' configuration that trusts the
+/// certificate.
 pub(super) struct Keys {
     chain: Vec<CertificateDer<'static>>,
     key: Vec<u8>,
@@ -24,7 +25,7 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> HostError {
 }
 
 impl Keys {
-    /// Makes a certificate, valid for this run.
+    /// Creates a certificate that is valid for this run.
     pub(super) fn new() -> Result<Self, HostError> {
         let certified = rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(failed)?;
         let chain = vec![certified.cert.der().clone()];

@@ -1,4 +1,4 @@
-//! A UDP socket without a runtime: batches of datagrams with their ECN field.
+//! A UDP socket without an asynchronous runtime: sends and receives batches of datagrams with their ECN field.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -10,7 +10,7 @@ use quinn_udp::{EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketType, sockopt};
 
-/// Kernel buffer sizes: several milliseconds at 1 Gbit/s.
+/// Sizes of the kernel's buffers: the data of several milliseconds at 1 Gbit/s.
 const SYSTEM_BUFFER: usize = 8 << 20;
 /// Longest wait for space in the send buffer.
 const ROOM: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
@@ -35,7 +35,8 @@ impl Udp {
         opened.map_err(|error| HostError::step("open a UDP socket on loopback", error))
     }
 
-    /// Opens a socket between two addresses. Several sockets may share the local address with different remote ones.
+    /// Opens a socket between two addresses. Several sockets may share the local address if their remote
+    /// addresses differ.
     pub(super) fn between(local: SocketAddrV4, remote: SocketAddrV4) -> Result<Self, HostError> {
         let opened = || -> io::Result<Self> {
             let socket = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
@@ -63,12 +64,12 @@ impl Udp {
         self.address
     }
 
-    /// Datagrams that one call may send.
+    /// Number of datagrams that one call may send.
     pub(super) fn segments(&self) -> usize {
         self.state.max_gso_segments().max(1)
     }
 
-    /// Sends datagrams of `size` bytes, of which the last may be shorter. Waits briefly if the send buffer is full.
+    /// Sends datagrams of `size` bytes each; the last may be shorter. Waits briefly if the send buffer is full.
     pub(super) fn send(&self, to: SocketAddr, ecn: u8, contents: &[u8], size: usize) -> io::Result<()> {
         let transmit = Transmit {
             destination: to,
@@ -89,7 +90,8 @@ impl Udp {
         }
     }
 
-    /// Passes the datagrams of one call to `take`: source port, ECN field and bytes. Returns whether there were any.
+    /// Passes each datagram that one call receives to `take`: source port, ECN field and bytes. Returns whether
+    /// there were any.
     pub(super) fn receive(&self, buffers: &mut Buffers, mut take: impl FnMut(u16, u8, &[u8])) -> io::Result<bool> {
         let pass = |meta: &RecvMeta, ecn: u8, bytes: &[u8]| take(meta.addr.port(), ecn, bytes);
         match buffers.receive((&self.socket).into(), &self.state, pass) {
@@ -101,7 +103,8 @@ impl Udp {
     }
 }
 
-/// Drops that sockets on these ports of the calling thread's namespace report because their buffers were full.
+/// Number of datagrams that the sockets on these ports of the calling thread's namespace dropped because their
+/// buffers were full.
 pub(super) fn dropped(ports: &[u16]) -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap_or_default();
     let of_line = |line: &str| {

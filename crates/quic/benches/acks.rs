@@ -1,7 +1,7 @@
-//! Cost of one acknowledgement to a controller: two packets are sent, an acknowledgement of both arrives, and
-//! window and pacing rate are read as noq reads them. Every thousandth acknowledgement reports a loss. One
-//! measurement is a million acknowledgements, so its milliseconds are nanoseconds per acknowledgement; noq's
-//! own controllers come first.
+//! Cost of one acknowledgement to a controller: the benchmark reports two sent packets and an acknowledgement
+//! of both, and then reads window and pacing rate as noq does. Every thousandth acknowledgement reports a loss.
+//! One measurement covers a million acknowledgements, so its milliseconds are nanoseconds per acknowledgement.
+//! The controllers of the noq library run first.
 //!
 //!     cargo bench -p narrows-quic --bench acks
 
@@ -24,7 +24,8 @@ use noq_proto::RttEstimator;
 
 const ACKS: u64 = 10_000;
 const CONNECTIONS: u64 = 100;
-/// Acknowledgements in flight, acknowledgements from one loss to the next, and time between two acknowledgements.
+/// Number of acknowledgements in flight, number of acknowledgements from one loss to the next, and time between
+/// two acknowledgements.
 const FLIGHT: u64 = 50;
 const LOSS_EVERY: u64 = 1_000;
 const GAP: Duration = Duration::from_micros(240);

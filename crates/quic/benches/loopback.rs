@@ -1,10 +1,12 @@
-//! Throughput over loopback: noq's own controllers and our schemes in turns, several times, with the ratio to
-//! the first of noq's. Both endpoints share one thread, so the result reflects the cost of the whole stack.
+//! Throughput over loopback of the noq library's controllers and of our schemes, which take turns several
+//! times; shown with the ratio to the library's first controller. Both endpoints share one thread, so the
+//! result includes the cost of the whole stack.
 //!
 //!     cargo bench -p narrows-quic --bench loopback -- [--small] [SCHEME ...]
 //!
-//! The receiver's socket requests 4 MiB, so that the stack is the bottleneck. With `--small` it keeps the
-//! system's default buffer, which overflows if the window of a scheme that ignores losses is larger.
+//! The receiver's socket requests a buffer of 4 MiB, so that the stack is the bottleneck. With `--small` the
+//! socket keeps the system's default buffer, which overflows if a scheme that ignores losses has a larger
+//! window.
 
 #![allow(clippy::disallowed_methods)] // a benchmark measures wall time
 
@@ -21,13 +23,13 @@ use narrows_quic::{Scheme, Stack, controller, refusal};
 use support::service::{count, pair};
 
 const ROUNDS: usize = 5;
-/// Requested receive buffer in bytes.
+/// Requested size of the receive buffer in bytes.
 const BUFFER: usize = 4 << 20;
-/// Bytes of a measured transfer, and of the transfer that warms up.
+/// Bytes of a measured transfer, and of the warm-up transfer.
 const BYTES: usize = 300 << 20;
 const WARM: usize = 20 << 20;
 
-/// Megabits per second of one transfer.
+/// Throughput of one transfer in Mbit/s.
 fn measure(factory: &Factory, buffer: Option<usize>) -> f64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -59,7 +61,7 @@ fn main() {
     let buffer = (!std::env::args().any(|word| word == "--small")).then_some(BUFFER);
     let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let own = noq::OWN.iter().filter_map(|name| Some((format!("noq:{name}"), noq::own(name)?)));
-    // Skip `fixed`, whose throughput is the window or rate that the user sets.
+    // Skip `fixed`, because its throughput only reflects the window or rate that the user sets.
     let accepted = |entry: &&narrows_cc::schemes::Entry| {
         refusal(entry, Stack::Noq).is_none() && Scheme::of(entry, Stack::Noq).is_ok() && entry.info.name != "fixed"
     };

@@ -1,15 +1,15 @@
-//! A small file server over QUIC, with the congestion control scheme as a flag.
+//! A small file server over QUIC, with the congestion-control scheme as an argument.
 //!
 //! ```text
 //! cargo run --release --example file_server -- serve FOLDER 127.0.0.1:4433 cert.der bbr-gc
 //! cargo run --release --example file_server -- get 127.0.0.1:4433 cert.der NAME > FILE
 //! ```
 //! The server writes its self-signed certificate to `cert.der`; the client trusts only that certificate. A
-//! request is the name of a file in the folder, an answer its contents. The three lines that select the scheme
-//! are in [`transport`].
+//! request is the name of a file in the folder, and the answer is the file's contents. The three lines that
+//! select the scheme are in [`transport`].
 //!
-//! Clients are untrusted: names refer only to plain files directly in the folder, requests and connections are
-//! bounded, and files are read only as fast as the client accepts them.
+//! Clients are untrusted: names can only refer to plain files directly in the folder, requests and connections
+//! are bounded, and the server reads files only as fast as the client accepts the data.
 
 use std::error::Error;
 use std::fmt::{Display, Formatter};
@@ -33,15 +33,15 @@ use tokio::io::AsyncReadExt;
 /// An error of any kind.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
-/// Longest name of a file.
+/// Longest accepted name of a file.
 const NAME: usize = 255;
-/// Bytes per read.
+/// Bytes per read from a file.
 const CHUNK: usize = 64 << 10;
-/// Maximum number of simultaneous connections; further ones are refused.
+/// Maximum number of simultaneous connections; further connections are refused.
 const CONNECTIONS: usize = 1_000;
 /// Time within which a server must answer.
 const ANSWER: Duration = Duration::from_secs(5);
-/// Errors of streams.
+/// Error codes for reset streams.
 const BROKEN: u32 = 500;
 const NO_FILE: u32 = 404;
 const TOO_LONG: u32 = 414;
@@ -58,24 +58,24 @@ impl Display for UsageError {
 
 impl Error for UsageError {}
 
-/// An error with the attempted step.
+/// Creates an error that names the attempted step.
 fn failed<E: Display>(what: impl Display) -> impl FnOnce(E) -> Failure {
     move |error| format!("{what}: {error}").into()
 }
 
-/// A usage error with the argument.
+/// Creates a usage error that names the argument.
 fn usage<E: Display>(what: impl Display) -> impl FnOnce(E) -> UsageError {
     move |error| UsageError(format!("{what}: {error}"))
 }
 
-/// A transport that runs this scheme.
+/// A transport configuration that runs this scheme.
 pub fn transport(scheme: &str) -> Result<Arc<TransportConfig>, Failure> {
     let mut transport = TransportConfig::default();
     transport.congestion_controller_factory(narrows_quic::controller(scheme).map_err(usage("scheme"))?);
     Ok(Arc::new(transport))
 }
 
-/// The endpoint of a server, before it accepts connections, and its certificate.
+/// Creates the endpoint of a server, which does not accept connections yet, and its certificate.
 pub fn server(at: SocketAddr, scheme: &str) -> Result<(Endpoint, CertificateDer<'static>), Failure> {
     let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()])?;
     let certificate = certified.cert.der().clone();
@@ -107,7 +107,7 @@ async fn answer(connection: Connection, folder: Arc<PathBuf>) {
     while let Ok((send, receive)) = connection.accept_bi().await {
         let folder = Arc::clone(&folder);
         tokio::spawn(async move {
-            // The client is gone if this fails.
+            // If this fails, the client is gone.
             let _ = respond(send, receive, &folder).await;
         });
     }
@@ -127,7 +127,7 @@ async fn respond(mut send: SendStream, mut receive: RecvStream, folder: &Path) -
         match file.read(&mut chunk).await {
             Ok(0) => break,
             Ok(count) => send.write_all(&chunk[..count]).await?,
-            // Reset the stream, so that the part already sent does not pass for the whole file.
+            // Reset the stream, so that the client does not take the part already sent for the whole file.
             Err(_) => return Ok(send.reset(BROKEN.into())?),
         }
     }
@@ -144,7 +144,7 @@ async fn open(folder: &Path, name: &str) -> Option<File> {
     if is_file { File::open(path).await.ok() } else { None }
 }
 
-/// Trusts this certificate alone.
+/// A root store that trusts only this certificate.
 pub fn trusting(certificate: CertificateDer<'static>) -> Result<RootCertStore, rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add(certificate)?;

@@ -1,11 +1,12 @@
-//! A scheme on one path: turns the reports of a QUIC stack into the driver's calls.
+//! A scheme on one path: translates the reports of a QUIC stack into calls of the driver.
 //!
 //! The stacks end an acknowledgement before they detect the losses that it reveals, and report nothing if there
-//! are none. The driver's contract requires losses first. So when an acknowledgement leaves a gap, the adapter
-//! keeps a copy of the driver; if losses follow, it restores the copy and ends the acknowledgement again, with
-//! its losses.
+//! are no losses. The driver requires losses before the end. Therefore, if an acknowledgement leaves a gap, the
+//! adapter keeps a copy of the driver. If losses follow, the adapter restores the copy and ends the
+//! acknowledgement again, now with the losses.
 //!
-//! The adapter measures and filters RTT itself: noq updates its estimate only after the acknowledgement has ended.
+//! The adapter measures and filters the RTT itself, because noq updates its estimate only after the
+//! acknowledgement has ended.
 
 use std::time::Instant;
 
@@ -17,7 +18,7 @@ use narrows_cc::{
 /// Minimum idle time after which cwnd is stale: Linux's minimum retransmission timeout.
 const LEAST_IDLE: Nanos = Nanos::from_millis(200);
 
-/// Round-trip times (RFC 6298), the peer's acknowledgement delay included, as in TCP.
+/// RTT estimator (RFC 6298); samples include the peer's acknowledgement delay, as in TCP.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rtt {
     smoothed: Option<Nanos>,
@@ -44,16 +45,16 @@ impl Rtt {
     }
 }
 
-/// An acknowledgement in progress.
+/// An acknowledgement that has begun and not ended.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     progress: AckProgress,
     newest: SentState,
-    /// Bytes that the acknowledgement delivers.
+    /// Bytes that the acknowledgement newly delivers.
     acked: Bytes,
 }
 
-/// An acknowledgement that has ended, and the driver's state before that end.
+/// An acknowledgement that has ended, and the driver's state before its end.
 #[derive(Clone, Debug)]
 struct Ended {
     driver: Driver,
@@ -63,7 +64,7 @@ struct Ended {
     acked: Bytes,
 }
 
-/// Time on a connection's clock.
+/// Converts an instant to the time on a connection's clock.
 pub(crate) fn since(origin: Instant, at: Instant) -> Nanos {
     Nanos::from_nanos(at.saturating_duration_since(origin).as_nanos().try_into().unwrap_or(u64::MAX))
 }
@@ -79,21 +80,22 @@ pub(crate) struct Flow {
     inflight: Bytes,
     rtt: Rtt,
     episode: Episode,
-    /// Number of the last transmission, and of the newest one delivered.
+    /// Number of the last transmission, and number of the newest delivered transmission.
     order: u64,
     newest: u64,
-    /// Number of the last transmission when the last recovery began, and the time of that beginning; `None`
-    /// before the first recovery.
+    /// Number of the last transmission when the last recovery began, and the time at which that recovery began;
+    /// `None` before the first recovery.
     since: u64,
     entered: Option<Nanos>,
-    /// Whether the losses of the last reduction were spurious; the next acknowledgement to end undoes the reduction.
+    /// Whether the losses of the last reduction were spurious; the reduction is undone when the next
+    /// acknowledgement ends.
     undo: bool,
     timeouts: u32,
     open: Option<Open>,
     ended: Option<Ended>,
-    /// The last acknowledgement, whose end was revoked because losses follow.
+    /// The last acknowledgement, if its end was revoked because losses follow.
     reopened: Option<(AckProgress, AckEnd, Bytes)>,
-    /// Bytes lost outside acknowledgements, to be reported with the next one.
+    /// Bytes lost outside acknowledgements, which are reported with the next acknowledgement.
     lost: Bytes,
 }
 
@@ -138,7 +140,8 @@ impl Flow {
         self.inflight
     }
 
-    /// The window in force: the scheme's cwnd or, during a reduction, its window; at least two packets.
+    /// The window in force: the scheme's cwnd or, during a reduction, the window of the reduction; at least two
+    /// packets.
     pub(crate) fn window(&self) -> Bytes {
         let window = self.episode.window().unwrap_or(self.driver.control().cwnd);
         window.max(self.mtu * 2)
@@ -153,25 +156,25 @@ impl Flow {
         self.mtu = mtu;
     }
 
-    /// Forgets the packets in flight: they took another path.
+    /// Forgets the packets in flight, because they took another path.
     pub(crate) fn forget(&mut self) {
         self.settle();
         self.inflight = Bytes::ZERO;
     }
 
-    /// The time now, which never goes back.
+    /// Updates the clock, which never goes back, and returns its time.
     fn tick(&mut self, now: Nanos) -> Nanos {
         self.now = self.now.max(now);
         self.now
     }
 
-    /// Records a sent packet. Returns its state.
+    /// Records a sent packet. Returns the state to keep for this packet.
     pub(crate) fn send(&mut self, now: Nanos, bytes: Bytes) -> SentState {
         self.settle();
         let now = self.tick(now);
         if self.inflight.is_zero() && self.order > 0 {
-            // Pacer or application may have caused the pause; the transport has reported which with the last
-            // acknowledgement.
+            // Either the pacer or the application may have caused the pause; the transport has reported which
+            // one with the last acknowledgement.
             self.driver.idle_restart(now, now - self.last_sent, self.rtt.timeout(), self.idle);
         }
         let sent = self.driver.stamp(now, bytes, self.inflight);
@@ -184,7 +187,7 @@ impl Flow {
         sent
     }
 
-    /// Records that the window keeps the transport from sending.
+    /// Records that the window prevents the transport from sending.
     pub(crate) fn blocked(&mut self) {
         self.settle();
         self.note_usage(true);
@@ -225,15 +228,16 @@ impl Flow {
         self.inflight -= bytes;
     }
 
-    /// Ends the acknowledgement. Losses may still follow if it leaves a gap. `inflight` is the transport's
-    /// count of bytes in flight; `idle` means that the transport had nothing to send before the
+    /// Ends the acknowledgement. Losses may still follow if the acknowledgement leaves a gap. `inflight` is the
+    /// transport's count of bytes in flight; `idle` means that the transport had nothing to send before the
     /// acknowledgement.
     pub(crate) fn end_ack(&mut self, now: Nanos, inflight: Option<Bytes>, idle: bool, gap: bool) {
         let now = self.tick(now);
         let Some(open) = self.open.take() else { return };
         let mut rtt = None;
-        // RFC 9002 section 5.1: 'the largest acknowledged packet number is newly acknowledged'. A lost or reordered
-        // acknowledgement may have covered an older packet.
+        // RFC 9002 section 5.1 requires that 'the largest acknowledged packet number is newly acknowledged'. An
+        // older packet gives no sample, because an earlier acknowledgement that was lost or reordered may have
+        // covered it.
         if open.newest.order > self.newest {
             let sample = now - open.newest.sent_at;
             self.rtt.update(sample);
@@ -276,7 +280,7 @@ impl Flow {
         self.driver.finish_ack(progress, end);
     }
 
-    /// Records a lost packet whose record was found.
+    /// Records the loss of a packet of which the adapter has a record.
     pub(crate) fn lose(&mut self, now: Nanos, number: u64, bytes: Bytes, sent: &SentState) {
         let now = self.tick(now);
         if let Some(ended) = self.ended.take_if(|ended| ended.end.now == now) {
@@ -294,16 +298,16 @@ impl Flow {
         }
     }
 
-    /// Records that packets were lost or marked, the newest of them sent at `sent`. `persistent`: persistent
-    /// congestion.
+    /// Records that packets were lost or marked; the newest of them was sent at `sent`. `persistent`: the
+    /// losses are persistent congestion.
     pub(crate) fn congestion(&mut self, now: Nanos, sent: Nanos, cause: CongestionCause, persistent: bool) {
         let now = self.tick(now);
-        // The undo has waited for an acknowledgement in vain: undo before the next reduction.
+        // No acknowledgement has ended since the undo was requested: undo before the next reduction.
         if std::mem::take(&mut self.undo) {
             self.episode.undo(&mut self.driver, now, self.inflight);
         }
         let acked = self.reopened.map_or(Bytes::ZERO, |(_, _, acked)| acked);
-        // RFC 9002 section 7.3.2: losses of data sent before recovery began belong to that recovery.
+        // RFC 9002 section 7.3.2: losses of packets sent before a recovery began belong to that recovery.
         if self.entered.is_none_or(|entered| sent > entered) && !persistent {
             self.enter(cause, acked);
         }
@@ -340,7 +344,7 @@ impl Flow {
         let reduces = self.episode.enter(&mut self.driver, self.now, cause, flight, acked);
         if reduces {
             let prr = Prr::begin(self.driver.control().cwnd, flight.size, PrrBound::Rfc9937);
-            // Until the acknowledgement ends, allow one packet more than is in flight, in place of a delivered one.
+            // Until the acknowledgement ends, allow one packet more than is in flight: it replaces a delivered packet.
             self.episode.reduce_by(prr, self.inflight + self.mtu);
         }
     }

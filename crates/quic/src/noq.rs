@@ -1,4 +1,4 @@
-//! Schemes in noq.
+//! Schemes as congestion controllers of noq.
 
 use std::any::Any;
 use std::fmt;
@@ -69,7 +69,7 @@ impl fmt::Debug for Controller {
 }
 
 impl Controller {
-    /// A fresh instance of a scheme; its time begins at `now`.
+    /// Creates a new instance of a scheme; its clock starts at `now`.
     pub fn new(scheme: &Scheme, now: Instant, mtu: u16) -> Self {
         let size = Bytes::new(mtu.into());
         let flow = Flow::new(scheme.instance(size), scheme.idle_rule(), size);
@@ -77,7 +77,7 @@ impl Controller {
     }
 
     /// A copy of the state of a connection's controller, as `Connection::congestion_state` returns it, without
-    /// its packets; `None` if the controller is not of this crate.
+    /// its packet records; `None` if the controller does not belong to this crate.
     pub fn inspect(controller: &dyn congestion::Controller) -> Option<Box<Self>> {
         controller.clone_box().into_any().downcast().ok()
     }
@@ -97,12 +97,12 @@ impl Controller {
         self.flow.phase()
     }
 
-    /// Smoothed round-trip time, the delay of the peer included; `None` before the first sample.
+    /// Smoothed RTT, including the peer's acknowledgement delay; `None` before the first sample.
     pub fn srtt(&self) -> Option<Nanos> {
         self.flow.srtt()
     }
 
-    /// Data in flight.
+    /// Bytes in flight.
     pub fn inflight(&self) -> Bytes {
         self.flow.inflight()
     }
@@ -136,7 +136,7 @@ impl congestion::Controller for Controller {
     }
 
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Instant) {
-        // Packets without a record took an older path, or need no acknowledgement.
+        // Packets without a record were sent on an earlier path, or need no acknowledgement.
         if let Some(record) = self.records.take_lost(pn, Bytes::new(lost_bytes.into())) {
             self.flow.lose(self.time(now), pn, record.bytes, &record.sent);
         }
@@ -186,7 +186,7 @@ impl congestion::Controller for Controller {
     }
 
     fn clone_box(&self) -> Box<dyn congestion::Controller> {
-        // noq clones the controller for a new port of the same peer, and does not report the old packets to the clone.
+        // For a new port of the same peer, noq clones the controller, and does not report the old packets to the clone.
         let mut flow = self.flow.clone();
         flow.forget();
         Box::new(Self { flow, records: Records::new(), ..*self })

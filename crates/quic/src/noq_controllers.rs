@@ -1,13 +1,13 @@
-//! noq's own controllers, by name.
+//! The noq library's own controllers, by name.
 
 use std::sync::Arc;
 
 use noq_proto::congestion::{Bbr3Config, ControllerFactory, CubicConfig, NewRenoConfig};
 
-/// Names of noq's own controllers.
+/// Names of the noq library's own controllers.
 pub const OWN: [&str; 3] = ["cubic", "newreno", "bbr3"];
 
-/// noq's own controller of this name, as the stack ships it; `None` if noq has no such controller.
+/// The noq library's own controller of this name, unmodified; `None` if noq has no such controller.
 pub fn own(name: &str) -> Option<Arc<dyn ControllerFactory + Send + Sync>> {
     Some(match name {
         "cubic" => Arc::new(CubicConfig::default()),

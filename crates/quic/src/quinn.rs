@@ -1,8 +1,8 @@
-//! Window-based schemes in quinn.
+//! Window-based schemes as congestion controllers of quinn.
 //!
 //! quinn reports less than noq: bytes per transmission instead of packets, and only the send times of
-//! acknowledged packets and of the newest lost packet. So samples use the state of the transmission with that
-//! send time, and all losses of an acknowledgement are reported as one packet.
+//! acknowledged packets and of the newest lost packet. Therefore, the adapter finds the state for a sample by
+//! send time, and reports all losses of an acknowledgement as one packet.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use quinn_proto::congestion::{self, ControllerFactory, ControllerMetrics};
 use crate::flow::Flow;
 use crate::{Refused, Scheme, Stack};
 
-/// Maximum number of transmissions with a state.
+/// Maximum number of transmissions whose state is stored.
 const MOST: usize = 1 << 15;
 
 /// The argument of `TransportConfig::congestion_controller_factory`.
@@ -33,7 +33,7 @@ pub fn controller(name: &str) -> Result<Factory, Refused> {
 /// A scheme with parameters, for `TransportConfig::congestion_controller_factory`.
 ///
 /// # Errors
-/// If quinn cannot run the scheme, which was then found for another stack.
+/// If quinn cannot run the scheme, which was created for another stack.
 pub fn factory(scheme: Scheme) -> Result<Factory, Refused> {
     scheme.runs_on(Stack::Quinn)?;
     Ok(Arc::new(Schemes(Arc::new(scheme))))
@@ -59,7 +59,7 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// A fresh instance of a scheme; its time begins at `now`.
+    /// Creates a new instance of a scheme; its clock starts at `now`.
     pub fn new(scheme: &Scheme, now: Instant, mtu: u16) -> Self {
         let mtu = Bytes::new(mtu.into());
         let flow = Flow::new(scheme.instance(mtu), scheme.idle_rule(), mtu);
@@ -75,7 +75,8 @@ impl Controller {
         crate::flow::since(self.origin, at)
     }
 
-    /// The state of the transmission sent at `at`. Drops states that are older by more than two smoothed RTTs.
+    /// The state of the transmission sent at `at`. Removes states that are older than that by more than two
+    /// smoothed RTTs.
     fn state(&mut self, at: Nanos) -> Option<SentState> {
         let found = self.sent.binary_search_by_key(&at, |sent| sent.sent_at).ok()?;
         let state = self.sent[found];
@@ -90,7 +91,7 @@ impl Controller {
 impl congestion::Controller for Controller {
     fn on_sent(&mut self, now: Instant, bytes: u64, _last_packet_number: u64) {
         let sent = self.flow.send(self.time(now), Bytes::new(bytes));
-        // Several transmissions at one time share a state.
+        // Several transmissions at the same time share a state.
         if self.sent.back().is_none_or(|last| last.sent_at < sent.sent_at) {
             if self.sent.len() == MOST {
                 self.sent.pop_front();

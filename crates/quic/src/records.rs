@@ -2,33 +2,33 @@
 
 use narrows_cc::{Bytes, Nanos, SentState};
 
-/// Capacity of a new connection in packets.
+/// Initial capacity of a connection's ring, in packets.
 const FIRST: usize = 64;
-/// Most packets in flight; more are sent without a record.
+/// Maximum number of recorded packets in flight; further packets are sent without a record.
 const MOST: usize = 1 << 17;
-/// Maximum number of records of handshake packets whose numbers were used again: each of QUIC's three packet
-/// number spaces counts from 0.
+/// Maximum number of records of handshake packets whose numbers were used again, because each of QUIC's three
+/// packet number spaces counts from 0.
 const DISPLACED: usize = 16;
 
-/// A packet in flight.
+/// The record of a packet in flight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub(crate) number: u64,
-    /// Send time according to the transport.
+    /// Send time as the transport reports it.
     pub(crate) at: Nanos,
     pub(crate) bytes: Bytes,
     pub(crate) sent: SentState,
 }
 
-/// A ring indexed by packet number. It grows when packets are sent, and never shrinks.
+/// A ring of records, indexed by packet number. The ring grows when packets are sent, and never shrinks.
 #[derive(Clone, Debug)]
 pub(crate) struct Records {
     ring: Vec<Option<Record>>,
     displaced: [Option<Record>; DISPLACED],
     live: usize,
-    /// No packet with a lower number is in the ring.
+    /// Lowest packet number that can be in the ring.
     lowest: u64,
-    /// Only lower numbers have been sent.
+    /// One more than the highest packet number sent.
     next: u64,
 }
 
@@ -41,8 +41,8 @@ impl Records {
         number as usize & (self.ring.len() - 1)
     }
 
-    /// Records a sent packet. A full ring forgets its oldest packets: the transport may have dropped them silently (MTU
-    /// probes, keys discarded after the handshake).
+    /// Records a sent packet. A full ring drops its oldest records, because the transport may have dropped
+    /// those packets silently (MTU probes, packets whose keys were discarded after the handshake).
     pub(crate) fn insert(&mut self, record: Record) {
         while let Some(older) = self.ring[self.place(record.number)] {
             if older.number == record.number {
@@ -62,7 +62,7 @@ impl Records {
         self.next = self.next.max(record.number.saturating_add(1));
     }
 
-    /// Moves a packet out of the ring, for a packet of another space with the same number.
+    /// Moves a record out of the ring, because a packet of another space has the same number.
     fn displace(&mut self, record: Record) {
         self.live -= 1;
         let oldest = self.displaced.iter_mut().min_by_key(|slot| slot.map_or(0, |record| record.sent.order));
@@ -81,13 +81,14 @@ impl Records {
         }
     }
 
-    /// Removes an acknowledged packet: its send time distinguishes packets of different spaces.
+    /// Removes the record of an acknowledged packet. The send time `at` distinguishes packets of different spaces.
     pub(crate) fn take_acked(&mut self, number: u64, at: Nanos) -> Option<Record> {
         self.take(number, |record| record.at == at)
     }
 
-    /// Removes a lost packet. Its size distinguishes packets of different spaces. If their sizes are equal, the
-    /// last packet is removed, because most displaced packets were forgotten with the keys of their space.
+    /// Removes the record of a lost packet. Its size distinguishes packets of different spaces. If the sizes
+    /// are equal, the record of the last packet is removed, because most displaced packets were discarded with
+    /// the keys of their space.
     pub(crate) fn take_lost(&mut self, number: u64, bytes: Bytes) -> Option<Record> {
         self.take(number, |record| record.bytes == bytes).or_else(|| self.take(number, |_| true))
     }
@@ -107,7 +108,7 @@ impl Records {
     /// Whether a packet with a lower number is in flight.
     pub(crate) fn has_below(&mut self, number: u64) -> bool {
         let end = number.min(self.next);
-        // Packets numbered more than the ring's length below `end` have left the ring.
+        // Records of packets more than the ring's length below `end` have left the ring.
         self.lowest = self.lowest.max(end.saturating_sub(self.ring.len() as u64));
         while self.lowest < end {
             let lowest = self.lowest;
@@ -131,7 +132,7 @@ mod tests {
         Record { number, at: sent.sent_at, bytes: SIZE, sent }
     }
 
-    /// Packets are found by number, once, in any order, beyond the ring's first size.
+    /// Records are found by packet number, exactly once, in any order, and beyond the ring's initial capacity.
     #[test]
     fn records_by_number_are_found_once() {
         let mut records = Records::new();
@@ -145,7 +146,7 @@ mod tests {
         assert_eq!(records.live, 0);
     }
 
-    /// The same number in two spaces names two packets, which the send time distinguishes.
+    /// The same number in two spaces refers to two packets, which are distinguished by their send times.
     #[test]
     fn numbers_of_two_spaces_are_told_apart() {
         let mut records = Records::new();
@@ -156,9 +157,8 @@ mod tests {
         assert!(records.take_lost(0, SIZE).is_none());
     }
 
-    /// A loss report has no send time: of two packets with one number, it removes the packet of the reported
-    /// size, else the later one.
-    /// later one.
+    /// A loss report has no send time. Of two packets with the same number, it removes the packet of the
+    /// reported size; if no size matches, the packet that was sent last.
     #[test]
     fn lost_packet_of_two_spaces_is_told_by_size() {
         let of_size = |order, bytes| Record { bytes: Bytes::new(bytes), ..record(0, order) };
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(lost([1200, 80], 500), Some(2));
     }
 
-    /// Packets that the transport never mentions again neither make the ring grow nor count as a gap for ever.
+    /// Packets that the transport never reports again neither make the ring grow nor count as a gap forever.
     #[test]
     fn forgotten_packets_do_not_make_the_ring_grow() {
         let mut records = Records::new();
@@ -187,7 +187,7 @@ mod tests {
         assert!(!records.has_below(100_000));
     }
 
-    /// A gap is a packet in flight below those delivered.
+    /// A gap is a packet in flight with a lower number than the delivered packets.
     #[test]
     fn gap_is_seen_until_it_is_filled() {
         let mut records = Records::new();

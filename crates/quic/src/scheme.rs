@@ -1,4 +1,4 @@
-//! Choice of a scheme, and the schemes that QUIC cannot run.
+//! Selection of a scheme, and the schemes that QUIC cannot run.
 
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
@@ -28,15 +28,15 @@ impl fmt::Display for Stack {
     }
 }
 
-/// The reason for a refused scheme or parameter, with the accepted values.
+/// The reason why a scheme or parameter is refused, with the accepted values.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Refused {
     /// No scheme has this name.
     #[error("there is no scheme `{name}`; accepted on {stack}: {}", accepted(*stack))]
     Unknown {
-        /// The name.
+        /// The requested name.
         name: String,
-        /// The stack asked for.
+        /// The requested stack.
         stack: Stack,
     },
     /// The scheme needs something that the stack does not offer.
@@ -44,7 +44,7 @@ pub enum Refused {
     Scheme {
         /// The scheme.
         name: &'static str,
-        /// The stack asked for.
+        /// The requested stack.
         stack: Stack,
         /// The missing feature.
         reason: &'static str,
@@ -78,7 +78,7 @@ pub fn refusal(entry: &Entry, stack: Stack) -> Option<&'static str> {
     if entry.ecn != EcnNeed::Nothing {
         return Some(MARKED);
     }
-    // Whether a scheme paces is a property of its decisions, not a constant: try a fresh instance.
+    // Whether a scheme paces depends on its decisions, not on a constant: try a new instance.
     if stack == Stack::Quinn && paces(entry, &Params::defaults(entry.info.params)) {
         return Some(PACED);
     }
@@ -90,10 +90,10 @@ const PACED: &str = "it sets a pacing rate, and quinn's pacer ignores the contro
 
 /// Why schemes that count marked packets are refused.
 const MARKED: &str = "it needs the number of marked packets, and the controller only learns that there were some";
-/// The flag of BBR v2, v3 and their variants that makes them count marked packets.
+/// The flag of BBR v2, v3 and their variants with which they count marked packets.
 const ECN: &str = "ecn";
 
-/// Whether a scheme sets a pacing rate: at the start, or once it knows the RTT.
+/// Whether a scheme sets a pacing rate, either at the start or once it knows the RTT.
 fn paces(entry: &Entry, params: &Params) -> bool {
     let (now, rtt) = (Nanos::ZERO, Nanos::from_millis(10));
     let scheme = build(entry, params, DATAGRAM, INITIAL_WINDOW, Random::stream(0, "scheme", 0));
@@ -124,7 +124,7 @@ fn problem(entry: &Entry, stack: Stack, params: &Params) -> Option<String> {
     None
 }
 
-/// The least datagram size of QUIC (RFC 9000 section 14).
+/// Minimum datagram size of QUIC (RFC 9000 section 14).
 const DATAGRAM: Bytes = Bytes::new(1200);
 /// Initial window in datagrams (RFC 9002 section 7.2).
 const INITIAL_WINDOW: u64 = 10;
@@ -133,7 +133,7 @@ fn build(entry: &Entry, params: &Params, mss: Bytes, window: u64, random: Random
     entry.build(&Setup::new(mss, params.clone(), random).with_window(window))
 }
 
-/// A scheme with its parameters: makes one instance per path.
+/// A scheme with its parameters; creates one instance per path.
 #[derive(Debug)]
 pub struct Scheme {
     entry: Entry,
@@ -167,7 +167,7 @@ impl Scheme {
             entry: *entry,
             stack,
             params: Params::defaults(entry.info.params),
-            // Schemes that randomise must differ between hosts.
+            // Schemes that draw random numbers must differ between hosts.
             seed: RandomState::new().hash_one(entry.info.name),
             first: AtomicU64::new(0),
             initial_window: INITIAL_WINDOW,
@@ -198,7 +198,7 @@ impl Scheme {
         Ok(self)
     }
 
-    /// Refuses a stack that cannot run the scheme with its parameters.
+    /// Returns an error if `stack` cannot run the scheme with its parameters.
     ///
     /// # Errors
     /// The reason.
@@ -213,8 +213,8 @@ impl Scheme {
         }
     }
 
-    /// Seeds the schemes' random streams, which otherwise differ from process to process; `first` is the number of the
-    /// first connection.
+    /// Seeds the schemes' random streams, which otherwise differ from process to process; `first` is the number
+    /// of the first connection.
     #[must_use]
     pub fn seed(mut self, seed: u64, first: u64) -> Self {
         self.seed = seed;
@@ -229,7 +229,7 @@ impl Scheme {
         self
     }
 
-    /// Rule for cwnd after an idle time (default: that of Linux).
+    /// Rule for cwnd after an idle time (default: Linux's rule).
     #[must_use]
     pub fn idle(mut self, rule: IdleRule) -> Self {
         self.idle = rule;
@@ -245,7 +245,7 @@ impl Scheme {
         self.idle
     }
 
-    /// A fresh instance for a path with datagrams of `mss`.
+    /// Creates a new instance for a path with datagrams of `mss` bytes.
     pub(crate) fn instance(&self, mss: Bytes) -> AnyScheme {
         let number = self.first.fetch_add(1, Ordering::Relaxed);
         build(&self.entry, &self.params, mss, self.initial_window, Random::stream(self.seed, "scheme", number))
@@ -277,7 +277,7 @@ impl Scheme {
 mod tests {
     use super::*;
 
-    /// Every registered scheme runs on noq, or is refused for one of the stated reasons.
+    /// noq runs every registered scheme, or refuses it for one of the stated reasons.
     #[test]
     fn registry_is_accepted_or_refused_with_a_reason() {
         let mut counts = (0, 0);
@@ -314,7 +314,8 @@ mod tests {
         assert!(other.contains("accepted: window, rate"), "{other}");
     }
 
-    /// A flag that makes a scheme count marked packets is refused with the reason: it would have no effect.
+    /// A flag that makes a scheme count marked packets is refused with the reason, because the flag would have
+    /// no effect.
     #[test]
     fn flags_that_count_marks_are_refused() {
         for (name, stack) in [("bbr3", Stack::Noq), ("bbr2", Stack::Noq)] {
@@ -353,7 +354,7 @@ mod tests {
         assert!(tried > 100, "{tried}");
     }
 
-    /// Window and rate after each of a series of acknowledgements, whose packets are all marked if `marked`.
+    /// Window and rate after each acknowledgement of a series; if `marked`, all packets of the series are marked.
     fn decisions(entry: &Entry, params: &Params, marked: bool) -> Vec<(Bytes, Option<narrows_cc::Rate>)> {
         const ROUNDS: u64 = 40;
         let rtt = Nanos::from_millis(2);
@@ -387,8 +388,8 @@ mod tests {
         found
     }
 
-    /// On quinn, which would ignore the rate, parameters with which a window-based scheme paces are refused,
-    /// even if the scheme sets the rate only once it knows the RTT.
+    /// quinn refuses parameters with which a window-based scheme paces, because quinn would ignore the rate.
+    /// This holds even if the scheme sets the rate only once it knows the RTT.
     #[test]
     fn quinn_refuses_parameters_that_pace() {
         for (name, param, value) in [("cubic", "paced", 1.0), ("newreno", "paced", 1.0), ("fixed", "rate", 5.0)] {

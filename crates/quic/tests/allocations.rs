@@ -1,4 +1,4 @@
-//! Acknowledgements allocate nothing: a counting allocator observes a connection in steady state.
+//! Acknowledgements allocate no memory: a counting allocator observes a connection in steady state.
 
 #![allow(unsafe_code)] // a global allocator
 #![allow(clippy::disallowed_methods)] // noq takes times as `Instant`
@@ -14,7 +14,7 @@ use narrows_cc::schemes;
 use narrows_quic::{Scheme, Stack, noq::Controller, refusal};
 use noq_proto::congestion::Controller as _;
 
-/// After the first window, neither sending nor acknowledgements nor losses allocate, for any scheme.
+/// After the first window, sending, acknowledgements and losses allocate no memory, for any scheme.
 #[test]
 fn steady_state_allocates_nothing() {
     let rtt = support::estimator();

@@ -1,4 +1,4 @@
-//! The example service, over loopback.
+//! The example file server, over loopback.
 
 #[path = "../examples/file_server.rs"]
 mod file_server;
@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use file_server::{get, run, serve, server, status, trusting};
 
-/// Runs `work` with a folder that holds the file `data`, beside a file `secret` and a link to it.
+/// Runs `work` with a folder that contains the file `data` and a link to the file `secret` outside the folder.
 fn with_folder(label: &str, contents: &[u8], work: impl AsyncFnOnce(PathBuf)) {
     let place = std::env::temp_dir().join(format!("narrows-file-server-{label}-{}", std::process::id()));
     let folder = place.join("served");
@@ -24,8 +24,8 @@ fn with_folder(label: &str, contents: &[u8], work: impl AsyncFnOnce(PathBuf)) {
     std::fs::remove_dir_all(&place).expect("removed");
 }
 
-/// Both endpoints run the scheme that the flag selects; the file arrives whole, and a request outside the
-/// folder is refused with its name.
+/// Both endpoints run the scheme that the argument selects. The file arrives completely, and a request for a
+/// file outside the folder is refused with that file's name.
 #[test]
 #[ignore = "real time: `make test`"]
 fn file_server_serves_its_folder_only() {
@@ -61,8 +61,8 @@ fn unsuitable_scheme_is_refused_at_start() {
     assert!(refused.to_string().contains("cannot run on noq"), "{refused}");
 }
 
-/// Errors name an argument that is not accepted, with status 2, or the address of a server that does not answer, with
-/// status 1.
+/// The error for an argument that is not accepted names the argument (status 2), and the error for a server
+/// that does not answer names its address (status 1).
 #[test]
 #[ignore = "real time: `make test`"]
 fn errors_name_the_argument_or_the_server() {

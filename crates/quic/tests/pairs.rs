@@ -1,16 +1,16 @@
-//! Connections of noq alone, and two at a bottleneck, in virtual time. `--nocapture` prints their goodput,
-//! which real connections can reach only if no timer is late.
+//! One noq connection alone, and two at a bottleneck, in virtual time. `--nocapture` prints their goodput. Real
+//! connections reach this goodput only if no timer is late.
 
 use crate::support::{Pair, Path};
 use narrows_cc::Nanos;
 use narrows_quic::noq::controller;
 
 const MBIT: f64 = 20.0;
-/// Start of the second flow, and the times of measurement, as in `studies/quic/study.py`.
+/// Start of the second flow, and the times of the measurements, as in `studies/quic/study.py`.
 const LATER: Nanos = Nanos::from_secs(2);
 const TIMES: [Nanos; 2] = [Nanos::from_secs(40), Nanos::from_secs(100)];
 
-/// Goodput in Mbit/s of two flows on a path of 40 ms; the second flow begins later.
+/// Goodput in Mbit/s of two flows on a path with an RTT of 40 ms; the second flow starts later.
 fn goodputs(schemes: [&str; 2], buffer: u64, seed: u64) -> [f64; 2] {
     let path = Path { mbit: MBIT, delay_ms: 20, buffer, loss: 0.0 };
     let mut number = 0;
@@ -26,7 +26,7 @@ fn goodputs(schemes: [&str; 2], buffer: u64, seed: u64) -> [f64; 2] {
     second.now = LATER;
     let [before, after] = TIMES.map(|end| {
         loop {
-            // The link requires packets in the order of their times.
+            // The link requires that packets are offered in the order of their times.
             let next = [first.next(), second.next()];
             let earlier = if next[1] < next[0] { &mut *second } else { &mut *first };
             let at = next[0].min(next[1]);
@@ -41,14 +41,14 @@ fn goodputs(schemes: [&str; 2], buffer: u64, seed: u64) -> [f64; 2] {
     [0, 1].map(|flow| (after[flow] - before[flow]) as f64 * 8.0 / seconds / 1e6)
 }
 
-/// Beside CUBIC every scheme gets at least a twentieth of the link, and both flows together fill the link.
-/// `NARROWS_SEEDS=3` tries three seeds.
+/// In competition with CUBIC, every scheme gets at least a twentieth of the link's rate, and both flows
+/// together fill the link. With `NARROWS_SEEDS=3` the test runs three seeds.
 #[test]
 #[allow(clippy::disallowed_methods)] // how long the test is
 fn flows_beside_cubic_live() {
     let seeds = std::env::var("NARROWS_SEEDS").map_or(1, |text| text.parse().expect("a number"));
     for scheme in ["bbr-gc", "bbr3", "bbr"] {
-        // One and four bandwidth-delay products.
+        // Buffers of one and of four bandwidth-delay products.
         for (bdps, buffer) in [(1, 67), (4, 267)] {
             let runs: Vec<_> = (0..seeds).map(|seed| goodputs([scheme, "cubic"], buffer, 10 * seed)).collect();
             let range = |flow: usize| {
@@ -68,7 +68,7 @@ fn flows_beside_cubic_live() {
     }
 }
 
-/// Goodput in Mbit/s and mean smoothed RTT in ms of one flow at 10 Mbit/s and 20 ms, from 3 s to 15 s.
+/// Goodput in Mbit/s and mean smoothed RTT in ms of a single flow from 3 s to 15 s, at 10 Mbit/s with an RTT of 20 ms.
 fn alone(scheme: &str, buffer: u64) -> [f64; 2] {
     const STEP: Nanos = Nanos::from_millis(5);
     let path = Path { mbit: 10.0, delay_ms: 10, buffer, loss: 0.0 };
@@ -86,10 +86,10 @@ fn alone(scheme: &str, buffer: u64) -> [f64; 2] {
     [mbit_s, samples.iter().sum::<f64>() / samples.len() as f64]
 }
 
-/// Alone, BBR has in virtual time the goodput and the RTT that `narrows compare bbr --rate 10mbit --rtt 20ms
-/// --duration 15s` simulates, within 2 %. BBR-GC has 9.4 Mbit/s with either buffer, as simulated with 4 BDP.
-/// With 1 BDP the simulated flow settles at 8.9 Mbit/s because of Linux's bursts of two segments, and at 9.3
-/// Mbit/s with single packets.
+/// A single BBR flow has, in virtual time, the goodput and the RTT that `narrows compare bbr --rate 10mbit
+/// --rtt 20ms --duration 15s` simulates, within 2 %. BBR-GC has 9.4 Mbit/s with either buffer, which equals the
+/// simulated goodput with 4 BDP. With 1 BDP, the simulated flow has 8.9 Mbit/s because of Linux's bursts of two
+/// segments, and 9.3 Mbit/s if it sends single packets.
 #[test]
 fn flows_alone_keep_the_simulated_goodput() {
     for (scheme, bdps, buffer, simulated) in [
@@ -100,7 +100,7 @@ fn flows_alone_keep_the_simulated_goodput() {
     ] {
         let own = alone(scheme, buffer);
         println!("{scheme} alone, {bdps} BDP: {:.2} Mbit/s, {:.2} ms", own[0], own[1]);
-        // The RTT of BBR-GC depends on the phase of its gains.
+        // The RTT of BBR-GC depends on the phase of its pacing gains.
         let bounds = if scheme == "bbr" { [0.02, 0.02] } else { [0.02, 0.05] };
         for ((own, simulated), bound) in own.into_iter().zip(simulated).zip(bounds) {
             assert!((own / simulated - 1.0).abs() < bound, "{scheme}, {bdps} BDP: {own} against {simulated}");

@@ -1,4 +1,4 @@
-//! No sequence of reports, even from a peer that lies, makes a scheme panic or keeps it from sending.
+//! No sequence of reports, even from a peer that lies, makes a scheme panic or prevents it from sending.
 
 #![allow(clippy::disallowed_methods)] // noq takes times as `Instant`
 
@@ -11,13 +11,13 @@ use narrows_quic::{Scheme, Stack, refusal};
 use noq_proto::RttEstimator;
 use proptest::prelude::*;
 
-/// One report of the stack. Numbers are relative to the newest packet.
+/// One report of the stack. Packet numbers are relative to the newest packet.
 #[derive(Clone, Debug)]
 enum Report {
     Send(u16),
     Limited,
-    /// Packets up to this many before the newest, acknowledged together. Every `hole`-th is left out; `in_flight` is
-    /// what the stack claims.
+    /// Acknowledges together the packets up to this many before the newest. Every `hole`-th packet is left out;
+    /// `in_flight` is the stack's claim.
     Ack {
         first: u64,
         count: u64,
@@ -66,7 +66,7 @@ impl Run {
         self.sent.push(self.now);
     }
 
-    /// The number of a packet this far before the newest, possibly of one that was never sent.
+    /// The number of the packet that is this far before the newest; the packet may never have been sent.
     fn number(&self, back: u64) -> u64 {
         (self.sent.len() as u64 + 5).saturating_sub(back)
     }
@@ -106,7 +106,8 @@ static RTT: LazyLock<RttEstimator> = LazyLock::new(crate::support::estimator);
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// No scheme panics or closes its window on any sequence, and an honest peer afterwards gets normal service.
+    /// After any sequence of reports, no scheme has panicked or closed its window, and an honest peer then gets
+    /// normal service.
     #[test]
     fn any_reports_leave_room_to_send(list in prop::collection::vec(reports(), 1..250), seed in any::<u64>()) {
         for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
@@ -137,7 +138,7 @@ proptest! {
                 }
                 run.controller.on_end_acks(run.now, 0, false, Some(run.sent.len() as u64 - 1));
             }
-            // A pacing rate below 1 kB/s would need minutes for a window.
+            // With a pacing rate below 1 kB/s, sending a window would take minutes.
             let rate = run.controller.metrics().pacing_rate;
             prop_assert!(rate.is_none_or(|rate| rate > 1000), "{}: {rate:?}", entry.info.name);
         }

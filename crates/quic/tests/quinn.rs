@@ -9,16 +9,16 @@ use narrows_quic::{Scheme, Stack};
 use quinn::Connection;
 use quinn::congestion::Controller as _;
 
-/// Bytes of a transfer.
+/// Size of a transfer in bytes.
 const BYTES: usize = 3 << 20;
 
-/// The scheme of a connection.
+/// The scheme that a connection runs.
 fn scheme(connection: &Connection) -> Box<Controller> {
     connection.congestion_state().into_any().downcast().expect("a scheme of ours")
 }
 
-/// Losses and marks reduce the window once per round trip, and persistent congestion reduces it to two
-/// datagrams. Losses of an older path do not reduce it.
+/// Losses and marks reduce the window once per round trip, and persistent congestion reduces the window to two
+/// datagrams. Losses of packets from an earlier path do not reduce it.
 #[test]
 #[allow(clippy::disallowed_methods)] // quinn takes times as `Instant`
 fn congestion_of_the_own_path_reduces_the_window() {
@@ -46,7 +46,8 @@ fn congestion_of_the_own_path_reduces_the_window() {
     }
 }
 
-/// Data arrives whole, the scheme has seen it delivered, and its window has grown beyond the initial one.
+/// The data arrives completely, the scheme has observed the deliveries, and its window has grown beyond the
+/// initial window.
 #[test]
 fn quinn_runs_window_based_schemes() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -82,7 +83,7 @@ fn quinn_runs_window_based_schemes() {
     }
 }
 
-/// Schemes that set a rate are refused before a connection begins.
+/// Schemes that set a pacing rate are refused before a connection begins.
 #[test]
 fn quinn_refuses_schemes_that_pace() {
     let refused = controller("bbr-gc").map(|_| ()).expect_err("refused").to_string();

@@ -1,4 +1,4 @@
-//! Acknowledgements allocate nothing in quinn's adapter: a counting allocator observes a path in steady state.
+//! Acknowledgements allocate no memory in quinn's adapter: a counting allocator observes a path in steady state.
 
 #![allow(unsafe_code)] // a global allocator
 #![allow(clippy::disallowed_methods)] // quinn takes times as `Instant`
@@ -13,7 +13,7 @@ use narrows_cc::schemes;
 use narrows_quic::{Scheme, Stack, quinn::Controller, refusal};
 use quinn_proto::congestion::Controller as _;
 
-/// After the first rounds, neither sending nor acknowledgements nor losses allocate, for any scheme.
+/// After the first rounds, sending, acknowledgements and losses allocate no memory, for any scheme.
 #[test]
 fn steady_state_of_quinn_allocates_nothing() {
     let rtt = quinn_support::estimator();

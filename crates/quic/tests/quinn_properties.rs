@@ -1,4 +1,4 @@
-//! No sequence of quinn's reports, even from a peer that lies, makes a scheme panic or keeps it from sending.
+//! No sequence of quinn's reports, even from a peer that lies, makes a scheme panic or prevents it from sending.
 
 #![allow(clippy::disallowed_methods)] // quinn takes times as `Instant`
 
@@ -11,19 +11,19 @@ use narrows_quic::{Scheme, Stack, refusal};
 use proptest::prelude::*;
 use quinn_proto::RttEstimator;
 
-/// One report of the stack. Transmissions are counted from the newest.
+/// One report of the stack. Transmissions are numbered backwards from the newest.
 #[derive(Clone, Debug)]
 enum Report {
     Send(u16),
-    /// Acknowledges transmissions up to this many before the newest, possibly some that were never sent.
-    /// `in_flight` is what the stack claims.
+    /// Acknowledges the transmissions up to this many before the newest, possibly some that were never sent.
+    /// `in_flight` is the stack's claim.
     Ack {
         first: usize,
         count: usize,
         in_flight: u64,
         idle: bool,
     },
-    /// Losses of this size; a size of zero stands for marks, whether or not a packet was marked.
+    /// Reports losses of this size; a size of zero reports marks, whether or not a packet was marked.
     Congestion {
         back: usize,
         lost: u64,
@@ -60,7 +60,8 @@ impl Run {
         self.sent.push(self.now);
     }
 
-    /// The time of the transmission this far before the newest; the current time if there were fewer.
+    /// The time of the transmission that is this far before the newest; the current time if there were fewer
+    /// transmissions.
     fn time(&self, back: usize) -> Instant {
         let place = (self.sent.len() + 5).checked_sub(back);
         place.and_then(|place| self.sent.get(place)).copied().unwrap_or(self.now)
@@ -91,8 +92,9 @@ static RTT: LazyLock<RttEstimator> = LazyLock::new(crate::quinn_support::estimat
 proptest! {
     #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
-    /// No scheme panics or closes its window on any sequence. With an honest peer afterwards, the windows of
-    /// loss-based schemes grow; a delay-based scheme may have received impossible delays.
+    /// After any sequence of reports, no scheme has panicked or closed its window. With an honest peer
+    /// afterwards, the windows of loss-based schemes grow; a delay-based scheme may have received impossible
+    /// delays, so its window need not grow.
     #[test]
     fn any_reports_of_quinn_leave_room(list in prop::collection::vec(reports(), 1..250), seed in any::<u64>()) {
         for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Quinn).is_none()) {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::service::{count, pair};
 use narrows_quic::controller;
 
-/// All connections are open simultaneously, each moves its data, and none fails.
+/// All connections are open simultaneously, each transfers its data, and none fails.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_thousand_connections_share_a_process() {
@@ -16,7 +16,7 @@ fn long_thousand_connections_share_a_process() {
         let (server, at, client) = pair(controller("bbr-gc").expect("registered"), None);
         let serving = tokio::spawn(count(server.clone()));
         let mut open = Vec::with_capacity(CONNECTIONS);
-        // Handshakes in groups: a thousand simultaneous ones would time out on a busy machine.
+        // Open the connections in groups: a thousand simultaneous handshakes would time out on a busy machine.
         for _ in 0..CONNECTIONS / 50 {
             let group: Vec<_> = (0..50).map(|_| client.connect(at, "localhost").expect("begins")).collect();
             for connecting in group {

@@ -1,4 +1,4 @@
-//! TLS of endpoints in one process.
+//! TLS configuration for endpoints in one process.
 
 use std::sync::Arc;
 

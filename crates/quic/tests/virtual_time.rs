@@ -4,7 +4,7 @@ use crate::support::{Pair, Path};
 use narrows_cc::{Nanos, schemes};
 use narrows_quic::{Scheme, Stack, controller, noq, refusal};
 
-/// A path of 20 Mbit/s and 20 ms.
+/// A path with 20 Mbit/s and an RTT of 20 ms.
 const PLAIN: Path = Path { mbit: 20.0, delay_ms: 10, buffer: 50, loss: 0.0 };
 
 fn secs(seconds: u64) -> Nanos {
@@ -17,7 +17,7 @@ fn fixed_rate(mbit: f64) -> noq::Factory {
     noq::factory(scheme)
 }
 
-/// A rate that a scheme sets is the rate at which packets leave, within 3 %, at four rates.
+/// If a scheme sets a pacing rate, packets leave at this rate within 3 %; tested at four rates.
 #[test]
 fn paced_rate_is_kept_within_three_percent() {
     for mbit in [5.0, 20.0, 60.0, 400.0] {
@@ -27,19 +27,19 @@ fn paced_rate_is_kept_within_three_percent() {
         pair.run_until(secs(1));
         pair.departures.clear();
         pair.run_until(secs(4));
-        // The rate counts QUIC packets, without the 28 bytes of IP and UDP.
+        // The rate counts QUIC packets, without the 28 bytes of IP and UDP headers.
         let bytes: u64 = pair.departures.iter().map(|(_, size)| size - 28).sum();
         let measured = bytes as f64 * 8.0 / 3e6;
         assert!((measured / mbit - 1.0).abs() < 0.03, "{mbit} Mbit/s asked, {measured:.2} sent");
     }
 }
 
-/// Every accepted scheme fills a clean path: at least three quarters of 20 Mbit/s within 6 s.
+/// Every accepted scheme fills a path without losses: within 6 s it reaches at least three quarters of 20 Mbit/s.
 #[test]
 fn accepted_schemes_fill_a_clean_path() {
     for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
         let scheme = Scheme::of(entry, Stack::Noq).expect("accepted").seed(1, 0);
-        // This scheme ignores losses: its window must fit the path.
+        // This scheme ignores losses, so choose a window that fits the path.
         let scheme = if entry.info.name == "fixed" { scheme.param("window", 60.0).expect("in range") } else { scheme };
         let mut pair = Pair::new(noq::factory(scheme), PLAIN, 1);
         pair.offered = u64::MAX;
@@ -49,7 +49,7 @@ fn accepted_schemes_fill_a_clean_path() {
     }
 }
 
-/// With a fifth of all packets lost, every scheme continues, and the data arrives in order.
+/// When a fifth of all packets are lost, every scheme continues to send, and the data arrives in order.
 #[test]
 fn fifth_of_packets_lost_stalls_no_scheme() {
     for entry in schemes::ALL.iter().filter(|entry| refusal(entry, Stack::Noq).is_none()) {
@@ -65,7 +65,7 @@ fn fifth_of_packets_lost_stalls_no_scheme() {
     }
 }
 
-/// The same seed gives the same run.
+/// Runs with the same seed are identical.
 #[test]
 fn runs_with_one_seed_are_equal() {
     let run = |seed| {
@@ -80,7 +80,8 @@ fn runs_with_one_seed_are_equal() {
     assert_ne!(run(7), run(8));
 }
 
-/// Data after ten seconds of silence leaves immediately, without a burst beyond the window, and is read soon.
+/// After ten seconds without data, new data leaves immediately, without a burst larger than the window, and is
+/// read soon.
 #[test]
 fn idle_connection_resumes() {
     for name in ["bbr-gc", "bbr3", "cubic", "newreno", "vegas"] {
@@ -93,7 +94,7 @@ fn idle_connection_resumes() {
         pair.departures.clear();
         pair.run_until(Nanos::from_millis(15_020));
         let sent: u64 = pair.departures.iter().map(|(_, size)| size).sum();
-        // At most the link's bandwidth-delay product plus its buffer.
+        // The path can hold at most the link's bandwidth-delay product plus its buffer.
         assert!(sent > 2400 && sent < 130_000, "{name}: {sent} bytes within a round trip");
         assert!(pair.departures[0].0 < Nanos::from_millis(15_001), "{name}: {:?}", pair.departures[0]);
         pair.run_until(secs(17));
@@ -101,9 +102,9 @@ fn idle_connection_resumes() {
     }
 }
 
-/// The server sends, and its client moves. At a new address the server gets a fresh scheme; at a new port it
-/// keeps the scheme, with nothing in flight. Over the next 5 s the goodput is at least three quarters of the
-/// link's rate.
+/// The server sends, and its client moves. If the client's address changes, the server gets a new instance of
+/// the scheme; if only the port changes, the server keeps the instance, with nothing in flight. Over the next 5
+/// s, the goodput is at least three quarters of the link's rate.
 #[test]
 fn scheme_is_told_that_its_peer_moved() {
     for name in ["bbr-gc", "bbr3", "cubic"] {
@@ -113,7 +114,8 @@ fn scheme_is_told_that_its_peer_moved() {
             pair.run_until(secs(3));
             let (delivered, before) = (pair.controller().driver().delivered(), pair.read);
             pair.rebind_host(1, host, port);
-            // Until the sender has seen the first packet from there, but not yet its answer.
+            // Run until the sender has received the first packet from the new address, but no answer yet to
+            // packets that it sent there.
             pair.run_until(secs(3) + Nanos::from_millis(15));
             let moved = pair.controller();
             assert_eq!(moved.driver().delivered() < delivered, fresh, "{name}: {moved:?}");
@@ -125,8 +127,8 @@ fn scheme_is_told_that_its_peer_moved() {
     }
 }
 
-/// The client sends, and moves: noq keeps its scheme (only a new address of the peer begins a path), and data
-/// continues whether or not the client's endpoint noticed the move.
+/// The client sends and moves. noq keeps the client's scheme, because only a new address of the peer begins a
+/// new path. Data continues to arrive whether or not the client's endpoint noticed the move.
 #[test]
 fn scheme_of_a_sender_that_moves_goes_on() {
     for name in ["bbr-gc", "bbr3", "cubic"] {
@@ -147,7 +149,8 @@ fn scheme_of_a_sender_that_moves_goes_on() {
     }
 }
 
-/// Marks on every packet, true or claimed, slow down schemes that follow marks, and stall none.
+/// Marks on every packet, true or only claimed by the receiver, slow down schemes that respond to marks, and
+/// stall no scheme.
 #[test]
 fn marks_on_every_packet_stall_no_scheme() {
     for (name, follows) in [("bbr-gc", false), ("bbr3", false), ("cubic", true), ("newreno", true)] {

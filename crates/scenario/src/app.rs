@@ -80,8 +80,8 @@ table! {
     }
 }
 
-/// Resolves the keys `size` and `app` of `table`. An application of constant bit rate writes one segment at a
-/// time by default.
+/// Resolves the keys `size` and `app` of `table`. By default, an application with a constant bit rate writes
+/// one segment at a time.
 pub(crate) fn app(size: Option<&Size>, app: Option<&App>, table: &str, segment: u16) -> Result<AppConfig, Diagnostic> {
     let key = |name: &str| key_in(table, name);
     if let Some(size) = size {

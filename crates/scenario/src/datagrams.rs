@@ -19,7 +19,7 @@ use crate::schema::table::table;
 use crate::schema::value::{ParamValue, Protocol};
 use crate::transport::{carried, protocol, unable};
 
-/// Settings of the DCCP sender of the flow in `table`; `None` for other transports.
+/// Resolves the DCCP settings of the flow in `table`; `None` for other transports.
 pub(crate) fn settings(
     common: &Dccp,
     flow: &Flow,
@@ -46,7 +46,8 @@ pub(crate) fn settings(
     config(common, flow.dccp.as_ref(), table, scheme, params).map(Some)
 }
 
-/// DCCP settings: those of the table `dccp` in `table`, else the common ones, else the defaults of DCCP.
+/// Resolves the DCCP settings of a flow: each from the table `dccp` in `table`, else from the common table,
+/// else DCCP's default.
 fn config(
     common: &Dccp,
     own: Option<&Dccp>,
@@ -66,7 +67,7 @@ fn config(
             own.$field.or(common.$field).unwrap_or($default)
         };
     }
-    // Each key's range fits the type of its setting, so the casts lose nothing.
+    // Each key's range fits the type of its setting, so the casts cannot truncate.
     macro_rules! number {
         ($field:ident, $default:expr) => {
             own.$field.or(common.$field).map_or($default, |within| within.0 as _)
@@ -98,11 +99,12 @@ fn config(
     })
 }
 
-/// Greatest size of one sender's queue in bytes. A greater one is certainly a mistake and exceeds the memory of
+/// Largest size of a sender's queue in bytes. A larger size is certainly a mistake and exceeds the memory of
 /// most machines.
 const MOST_WAITING: u64 = 2_000_000_000;
 
-/// The default datagram: the payload of a full TCP segment, so that DCCP and TCP packets have nearly the same size.
+/// The default datagram size: the payload of a full TCP segment, so that DCCP and TCP packets have nearly the
+/// same size.
 const DATAGRAM: u16 = 1448;
 
 table! {
@@ -122,14 +124,14 @@ table! {
     }
 }
 
-/// A DCCP flow, checked.
+/// A checked DCCP flow.
 #[derive(Clone, Debug)]
 pub struct DatagramPlan {
     /// Settings of the sender.
     pub config: narrows_dccp::Config,
     /// The application.
     pub app: AppConfig,
-    /// Length of the sender's queue, if stated.
+    /// Length of the sender's queue, if the scenario states it.
     pub queue: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Diagnostics: location, problem and accepted values.
+//! Diagnostics: each has a location, the problem and the accepted values.
 
 use std::fmt;
 
@@ -8,15 +8,15 @@ use serde::{Deserialize, Serialize};
 /// The location of a value in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Location {
-    /// Unknown: JSON values have no location.
+    /// The location is unknown, because JSON values have none.
     Unknown,
-    /// At this byte of the text.
+    /// The value begins at this byte of the text.
     Text(usize),
-    /// Set on the command line.
+    /// The value was set on the command line.
     CommandLine,
 }
 
-/// The source of a value from the command line.
+/// The source name of values from the command line.
 pub(crate) const COMMAND_LINE: &str = "command line";
 
 /// Error of an invalid scenario.
@@ -24,11 +24,11 @@ pub(crate) const COMMAND_LINE: &str = "command line";
 pub struct ScenarioError {
     /// The file, or "command line".
     pub source: String,
-    /// The line, from 1, where it is known.
+    /// The line, counted from 1, if it is known.
     pub line: Option<usize>,
-    /// The column, from 1, in characters.
+    /// The column in characters, counted from 1.
     pub column: Option<usize>,
-    /// The key, dotted: `flows.0.rtt`.
+    /// The dotted key, such as `flows.0.rtt`.
     pub key: Option<String>,
     /// The problem.
     pub message: String,
@@ -55,12 +55,12 @@ impl fmt::Display for ScenarioError {
 
 impl std::error::Error for ScenarioError {}
 
-/// A scenario that is valid, but perhaps not as intended.
+/// A warning about a scenario that is valid, but perhaps not as intended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
     /// The file, or "command line".
     pub source: String,
-    /// The line, from 1, where it is known.
+    /// The line, counted from 1, if it is known.
     pub line: Option<usize>,
     /// The problem.
     pub message: String,
@@ -72,8 +72,8 @@ impl From<ScenarioError> for Warning {
     }
 }
 
-/// A diagnostic under construction: each caller prefixes its part of the key, and the first caller that knows
-/// the location sets the location.
+/// A diagnostic under construction. Each caller adds its part in front of the key, and the first caller that
+/// knows the location sets it.
 #[derive(Clone, Debug)]
 pub(crate) struct Diagnostic(Box<Inner>);
 
@@ -96,19 +96,19 @@ impl Diagnostic {
         Self::new(key, "this key is missing")
     }
 
-    /// Adds the accepted values.
+    /// Adds a description of the accepted values.
     pub(crate) fn accepted(mut self, accepted: impl Into<String>) -> Self {
         self.0.accepted = Some(accepted.into());
         self
     }
 
-    /// Sets the location, unless one is set.
+    /// Sets the location, unless it is already set.
     pub(crate) fn at(mut self, location: Location) -> Self {
         self.0.at.get_or_insert(location);
         self
     }
 
-    /// Prefixes the key with `segment`.
+    /// Prefixes the key with `segment` and a dot.
     pub(crate) fn within(mut self, segment: &str) -> Self {
         self.0.key = match self.0.key.as_str() {
             "" => segment.to_owned(),
@@ -117,7 +117,7 @@ impl Diagnostic {
         self
     }
 
-    /// Converts to the public error. `locate` finds the location of a key, if none is set.
+    /// Converts the diagnostic to the public error. `locate` finds the location of a key if the diagnostic has none.
     pub(crate) fn report(self, name: &str, text: &str, locate: impl FnOnce(&str) -> Location) -> ScenarioError {
         let Inner { at, key, message, accepted } = *self.0;
         let location = at.unwrap_or_else(|| locate(&key));
@@ -137,7 +137,7 @@ impl Diagnostic {
     }
 }
 
-/// The error about `key`, with the problem and the accepted values.
+/// Returns the error about `key`, with the problem and the accepted values.
 pub(crate) fn refuse<T>(
     key: impl Into<String>,
     message: impl Into<String>,
@@ -146,12 +146,12 @@ pub(crate) fn refuse<T>(
     Err(Diagnostic::new(key, message).accepted(accepted))
 }
 
-/// The dotted key of `name` in `table`; an empty table is the top of the text.
+/// The dotted key of `name` in `table`; an empty `table` stands for the top level.
 pub(crate) fn key_in(table: &str, name: &str) -> String {
     if table.is_empty() { name.to_owned() } else { format!("{table}.{name}") }
 }
 
-/// Formats a time in whole seconds if it is a multiple of one second, else in milliseconds.
+/// Formats a time in seconds if it is a multiple of one second, else in milliseconds.
 pub(crate) fn show(time: Nanos) -> String {
     match time.as_nanos() % 1_000_000_000 {
         0 => format!("{}s", time.as_nanos() / 1_000_000_000),
@@ -159,7 +159,7 @@ pub(crate) fn show(time: Nanos) -> String {
     }
 }
 
-/// Line and column, from 1, of the byte at `offset`.
+/// Line and column, both counted from 1, of the byte at `offset`.
 fn place(text: &str, offset: usize) -> (usize, usize) {
     let before = text.get(..offset).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
@@ -174,7 +174,7 @@ impl fmt::Display for Diagnostic {
 
 impl std::error::Error for Diagnostic {}
 
-/// Error for a name that is not among `known`: suggests the nearest known name and lists all.
+/// Creates the error for a name that is not among `known`; suggests the nearest known name and lists all known names.
 pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item = &'a str> + Clone) -> Diagnostic {
     let message = match nearest(found, known.clone()) {
         Some(name) => format!("{message}; did you mean `{name}`?"),
@@ -183,7 +183,7 @@ pub(crate) fn unknown<'a>(message: &str, found: &str, known: impl Iterator<Item 
     Diagnostic::new("", message).accepted(known.collect::<Vec<_>>().join(", "))
 }
 
-/// The known name nearest to `found`, if their distance is small enough for a typing error.
+/// The known name nearest to `found`, if the edit distance is small enough for a typing error.
 fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let length = found.chars().count();
     let allowed = (1 + length / 4).min(length.saturating_sub(1));
@@ -194,7 +194,7 @@ fn nearest<'a>(found: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a 
         .map(|(_, name)| name)
 }
 
-/// Insertions, deletions and replacements that turn `a` into `b` (Levenshtein 1966).
+/// Number of insertions, deletions and replacements that turn `a` into `b` (Levenshtein 1966).
 fn edit_distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
@@ -214,7 +214,7 @@ fn edit_distance(a: &str, b: &str) -> usize {
 mod tests {
     use super::*;
 
-    /// Edit distances match the textbook examples.
+    /// Edit distances equal those of the textbook examples.
     #[test]
     fn edit_distance_matches_the_textbook() {
         assert_eq!(edit_distance("kitten", "sitting"), 3);
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(edit_distance("bbr", "bbr"), 0);
     }
 
-    /// A misspelt name finds the known name, and a different word finds none.
+    /// For a misspelt name, the nearest known name is found; for an unrelated word, none is.
     #[test]
     fn nearest_finds_a_slip_but_not_another_word() {
         let known = ["buffer", "rate"];

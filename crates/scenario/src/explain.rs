@@ -14,20 +14,20 @@ use crate::schema::value::Protocol;
 use crate::schema::{Link, Network, NetworkKind, Scenario};
 use crate::tree::{Tree, names_in};
 
-/// One option.
+/// One option and its origin.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// Its key in its table.
+    /// The option's key in its table.
     pub key: String,
-    /// Its value, as a scenario spells it.
+    /// The option's value, as a scenario spells it.
     pub value: Value,
-    /// The value in units of the run, if it depends on others: the bytes of `1bdp`.
+    /// The value in the run's units, if it depends on other values, such as the bytes of `1bdp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resolved: Option<String>,
-    /// Its origin: `default`, `profile NAME`, `command line`, `[sweep]`, the table that states it such as `[tcp]`,
-    /// `scheme` if the flow's scheme needs it, or `derived` if it follows from another option.
+    /// The value's origin: `default`, `profile NAME`, `command line`, `[sweep]`, the table that states it such
+    /// as `[tcp]`, `scheme` if the flow's scheme needs it, or `derived` if it follows from another option.
     pub from: String,
-    /// The line in the file, if a line states it.
+    /// The number of the line that states the value, if any does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub line: Option<usize>,
 }
@@ -35,26 +35,26 @@ pub struct Row {
 /// The options of an entry of `flows`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FlowOptions {
-    /// Its label.
+    /// The flow's label.
     pub flow: String,
-    /// Its scheme.
+    /// The flow's scheme.
     pub scheme: &'static str,
-    /// Its transport.
+    /// The flow's transport protocol.
     pub protocol: Protocol,
     /// Keys of the flow itself.
     pub options: Vec<Row>,
-    /// Settings of its transport.
+    /// Settings of the flow's transport.
     pub transport: Vec<Row>,
-    /// Parameters of its scheme.
+    /// Parameters of the flow's scheme.
     pub params: Vec<Row>,
 }
 
 /// The options of a listed link of a graph.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct LinkOptions {
-    /// Its name.
+    /// The link's name.
     pub link: String,
-    /// Its keys.
+    /// The link's keys.
     pub options: Vec<Row>,
 }
 
@@ -76,7 +76,7 @@ pub struct Explanation {
     pub flows: Vec<FlowOptions>,
 }
 
-/// The scenario's text, its parsed tree and the swept keys, in which the origin of each option is looked up.
+/// The scenario's text, its parsed tree and the swept keys, which together determine the origin of each option.
 pub(crate) struct Origins<'a> {
     pub(crate) tree: &'a Tree,
     pub(crate) text: &'a str,
@@ -84,12 +84,12 @@ pub(crate) struct Origins<'a> {
 }
 
 impl Origins<'_> {
-    /// The stated value of a key.
+    /// The value that the scenario states for a key.
     fn stated(&self, key: &str) -> Option<&Tree> {
         key.split('.').try_fold(self.tree, |here, segment| here.child(segment))
     }
 
-    /// The row of a stated key.
+    /// The row of a key that the scenario states.
     fn row(&self, name: &str, value: Value, key: &str, at: Location) -> Row {
         let table = match key.split('.').next() {
             Some(list @ ("flows" | "links")) => format!("[[{list}]]"),
@@ -109,7 +109,8 @@ impl Origins<'_> {
         Row { key: name.to_owned(), value, resolved: None, from, line }
     }
 
-    /// The row of `name`, from the first of `keys` that the scenario states, else with the origin `otherwise`.
+    /// The row of `name`, from the first of `keys` that the scenario states; if it states none, with the origin
+    /// `otherwise`.
     fn option(&self, name: &str, value: Value, keys: &[String], otherwise: &str) -> Row {
         match keys.iter().find_map(|key| self.stated(key).map(|tree| (key, tree.at))) {
             Some((key, at)) => self.row(name, value, key, at),
@@ -169,7 +170,7 @@ fn network(scenario: &Scenario, plan: &Plan, origins: &Origins<'_>) -> Vec<Row> 
         let place = format!("network.{key}");
         let stated = values.get(*key).cloned();
         let absent = || unstated(network, kind, key).map(Value::from);
-        // The resolved router of the bottleneck. If the scenario states none, a flow's scheme has implied it.
+        // The resolved router of the bottleneck. If the scenario states no router, a flow's scheme has implied it.
         let router = first.and_then(|link| link.router.as_ref()).filter(|_| *key == "router");
         let implied = router.map(|router| Value::from(router.entry.info.name));
         let needed = stated.is_none() && implied.is_some();
@@ -180,7 +181,7 @@ fn network(scenario: &Scenario, plan: &Plan, origins: &Origins<'_>) -> Vec<Row> 
     rows
 }
 
-/// The keys of a graph's link, stated in the link's table or in `[network]`.
+/// The rows of a link in a graph; its keys are stated in the link's table or in `[network]`.
 fn link(scenario: &Scenario, index: usize, plan: &Plan, origins: &Origins<'_>) -> LinkOptions {
     let link = &scenario.links[index];
     let (own, common) = (object(link), object(&scenario.network));
@@ -196,8 +197,8 @@ fn link(scenario: &Scenario, index: usize, plan: &Plan, origins: &Origins<'_>) -
     LinkOptions { link: name, options }
 }
 
-/// Adds the row of a key stated at one of `places`. A buffer's row gets the resolved size; a queue's row is
-/// followed by the rows of its parameters.
+/// Adds the row of a key stated at one of `places`. The row of a buffer gets the resolved size; the row of a
+/// queue is followed by the rows of the queue's parameters.
 fn add(rows: &mut Vec<Row>, mut row: Row, link: Option<&LinkPlan>, places: &[String], origins: &Origins<'_>) {
     match (row.key.as_str(), link) {
         ("buffer", Some(link)) => row.resolved = Some(limit(&link.config.limit)),
@@ -220,7 +221,7 @@ fn limit(limit: &config::Limit) -> String {
     }
 }
 
-/// Rows of the parameters of a queue discipline, stated below one of the keys `places`.
+/// Rows of the parameters of a queue discipline that is stated at one of the keys `places`.
 fn queue_rows(config: &config::Queue, places: &[String], origins: &Origins<'_>) -> Vec<Row> {
     // The first table that states a queue states all keys of that queue.
     let owner = places.iter().find(|place| origins.stated(place).is_some());

@@ -1,5 +1,5 @@
-//! Files of a scenario: capacity, loss and delay traces, and learned router state. The caller reads them, so
-//! this crate needs no file system.
+//! Files of a scenario: capacity, loss and delay traces, and learned router state. The caller reads the files,
+//! so that this crate needs no file system.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,14 +9,14 @@ pub trait Files {
     /// Reads the file `name`, as written in the scenario.
     ///
     /// # Errors
-    /// If it cannot be read.
+    /// If the file cannot be read.
     fn read(&self, name: &str) -> Result<String, FileError>;
 }
 
 /// A file could not be read.
 #[derive(Debug)]
 pub struct FileError {
-    /// Path for error messages.
+    /// Path of the file for error messages.
     pub place: String,
     /// The cause.
     pub error: io::Error,

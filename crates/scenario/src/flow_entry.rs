@@ -1,5 +1,4 @@
-//! Properties common to all connections of an entry of `flows`: scheme, transport, and the path of each
-//! subflow.
+//! Properties common to all connections of an entry of `flows`: scheme, transport, and the path of each subflow.
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_tcp::multipath::MAPPING_BYTES;
@@ -13,7 +12,7 @@ use crate::subflows;
 use crate::topology::{Route, Topology};
 use crate::transport;
 
-/// Longest route: packets count their hops in eight bits.
+/// Maximum number of hops of a route, because packets count their hops in eight bits.
 const MAX_HOPS: usize = 250;
 
 /// One entry of `flows`, with the properties common to its connections resolved.
@@ -23,7 +22,7 @@ pub(crate) struct FlowEntry {
     /// The subflows; a plain flow has one.
     pub(crate) subflows: Vec<SubflowPath>,
     pub(crate) alternates: Vec<Route>,
-    /// Bytes of the multipath mapping in each packet, besides header and segment.
+    /// Bytes of the multipath mapping in each packet, in addition to header and segment.
     mapping: u16,
 }
 
@@ -31,7 +30,7 @@ pub(crate) struct FlowEntry {
 pub(crate) struct SubflowPath {
     pub(crate) route: Route,
     pub(crate) rtt: Nanos,
-    /// Delays to add to the forward and the reverse path, so that each takes half of the RTT.
+    /// Delays added to the forward path and to the reverse path, so that each takes half of the RTT.
     pub(crate) slack: (Nanos, Nanos),
 }
 
@@ -92,23 +91,23 @@ impl FlowEntry {
         Ok(Self { kind, identity, subflows, alternates, mapping })
     }
 
-    /// All data paths, alternates included.
+    /// All data paths, including alternate paths.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Route> {
         self.subflows.iter().map(|subflow| &subflow.route).chain(&self.alternates)
     }
 
-    /// The longest base RTT.
+    /// The longest base RTT of the subflows.
     pub(crate) fn rtt(&self) -> Nanos {
         self.subflows.iter().map(|subflow| subflow.rtt).max().unwrap_or(Nanos::ZERO)
     }
 
-    /// Size of a full packet.
+    /// Size of a full packet in bytes.
     pub(crate) fn packet(&self) -> Bytes {
         Bytes::new([self.kind.tcp.segment, self.kind.tcp.header, self.mapping].map(u64::from).iter().sum())
     }
 }
 
-/// Number of access links on a path.
+/// Number of access links on a path through this network.
 pub(crate) fn access_ends(network: &Network) -> usize {
     match (&network.access_rate, network.receiver_access.unwrap_or(true)) {
         (None, _) => 0,

@@ -18,7 +18,7 @@ use crate::schema::table::first_stated;
 use crate::schema::{Arrivals, Scenario};
 use crate::tcp;
 
-/// Greatest number of flows in a run; more are certainly a mistake.
+/// Maximum number of flows in a run; a larger number is certainly a mistake.
 pub(crate) const MAX_FLOWS: u64 = 100_000;
 
 /// Header bytes of a full DCCP data packet: IP, DCCP and its usual options.
@@ -26,7 +26,7 @@ const DATAGRAM_HEADER: u16 = 20 + 16;
 
 /// A connection before its route is known.
 pub(crate) struct Draft {
-    /// Index of its entry in `flows`.
+    /// Index of the connection's entry in `flows`.
     pub(crate) entry: usize,
     /// Index of the subflow in its connection.
     pub(crate) subflow: usize,
@@ -64,7 +64,7 @@ pub(crate) fn kind(scenario: &Scenario, index: usize) -> Result<Kind, Diagnostic
     Ok(Kind { scheme, params, tcp: Arc::new(tcp), datagrams })
 }
 
-/// Connections of entry `index` in order of their start, each with `subflows` subflows.
+/// Creates the connections of entry `index` in the order of their start, each with `subflows` subflows.
 pub(crate) fn expand(
     scenario: &Scenario,
     index: usize,
@@ -153,7 +153,7 @@ fn check_count(total: usize, of_entry: usize, key: &str) -> Result<(), Diagnosti
     Ok(())
 }
 
-/// Calls `file` for every arrival of a Poisson process (exponential gaps).
+/// Calls `file` for every arrival of a Poisson process (exponential times between arrivals).
 fn arrive(
     arrivals: &Arrivals,
     table: &str,
@@ -189,7 +189,7 @@ fn arrive(
     }
 }
 
-/// Draws file sizes.
+/// Returns a function that draws file sizes.
 fn sizes(size: &FileSize, table: &str) -> Result<impl Fn(&mut Random) -> Bytes + use<>, Diagnostic> {
     let (FileSize::Fixed(Mean { mean }) | FileSize::Exponential(Mean { mean }) | FileSize::Pareto(Pareto { mean, .. })) =
         size;
@@ -208,7 +208,7 @@ fn sizes(size: &FileSize, table: &str) -> Result<impl Fn(&mut Random) -> Bytes +
         let bytes = match &size {
             FileSize::Fixed(_) => return mean,
             FileSize::Exponential(_) => random.exponential(mean.as_f64()),
-            // A Pareto variate is its least value times e^(E/shape) with E exponential of mean 1.
+            // A Pareto variate is its minimum times e^(E/shape), where E is exponential with mean 1.
             FileSize::Pareto(Pareto { shape, .. }) => {
                 let shape = shape.unwrap_or(1.2);
                 mean.as_f64() * (shape - 1.0) / shape * libm::exp(random.exponential(1.0) / shape)

@@ -15,14 +15,14 @@ pub(crate) struct Member<'a> {
     pub(crate) labels: [&'a str; 2],
     pub(crate) scheme: &'static schemes::Entry,
     pub(crate) protocol: Protocol,
-    /// Whether any of its paths uses the link.
+    /// Whether any of the connection's paths uses the link.
     pub(crate) crosses: bool,
 }
 
 /// Properties of a queue's link.
 pub(crate) struct Place<'a> {
     pub(crate) rate: Rate,
-    /// The RTT of the link's bandwidth-delay product.
+    /// The RTT from which the link's bandwidth-delay product is computed.
     pub(crate) rtt: Nanos,
     /// Size of a full packet.
     pub(crate) packet: Bytes,
@@ -30,7 +30,7 @@ pub(crate) struct Place<'a> {
     pub(crate) members: Vec<Member<'a>>,
 }
 
-/// Reads the classes of a queue.
+/// Resolves the classes of a queue.
 struct Reader<'a> {
     table: &'a str,
     classes: &'a [Class],
@@ -70,7 +70,7 @@ impl Reader<'_> {
         self.classes.iter().map(|class| class.name.as_str())
     }
 
-    /// Index of each class's parent.
+    /// The index of each class's parent.
     fn parents(&self) -> Result<Vec<Option<usize>>, Diagnostic> {
         for (number, class) in self.classes.iter().enumerate() {
             if self.names().take(number).any(|name| name == class.name) {
@@ -87,7 +87,7 @@ impl Reader<'_> {
         };
         let parents: Vec<_> = self.classes.iter().enumerate().map(parent).collect::<Result<_, _>>()?;
         for (number, class) in self.classes.iter().enumerate() {
-            // Take at most as many steps as there are classes, because ancestors may form a cycle.
+            // Take at most as many steps as there are classes, because the parents may form a cycle.
             let above = std::iter::successors(parents[number], |&above| parents[above]);
             let mut steps = above.take(self.classes.len());
             if steps.any(|above| above == number) {
@@ -201,7 +201,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Class of each flow by its properties; `None` if no class matches.
+    /// The class of each flow, according to the flow's properties; `None` if no class matches.
     fn flows(&self, parents: &[Option<usize>]) -> Result<Vec<Option<u8>>, Diagnostic> {
         let members = &self.place.members;
         for (number, class) in self.classes.iter().enumerate() {
@@ -268,7 +268,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The diagnostic for a tree that the network refuses, such as one that is too deep.
+    /// The diagnostic for a class tree that `narrows-net` refuses, for example because the tree is too deep.
     fn refuse(&self, error: HtbError) -> Diagnostic {
         let most = config::Htb::MAX_DEPTH;
         let (key, message) = match error {

@@ -1,5 +1,4 @@
-//! Identity of a connection in the network: addresses and ports, and the rate request of schemes that
-//! negotiate.
+//! Identity of a connection in the network: addresses, ports, and the rate request of schemes that negotiate.
 
 use core::net::Ipv4Addr;
 
@@ -13,18 +12,18 @@ use crate::schema::{Flow, Protocol, Scenario};
 pub(crate) struct Identity {
     tuple: FiveTuple,
     negotiation: NegotiationConfig,
-    /// Whether the entry states a content; otherwise each connection is a separate transmission.
+    /// Whether the entry states `content`; otherwise each connection is a separate transmission.
     stated: bool,
 }
 
-/// Default networks of senders and receivers: one for each entry.
+/// Default networks of senders and of receivers; each entry gets a network of each kind.
 const SENDERS: u32 = 10 << 24;
 const RECEIVERS: u32 = (10 << 24) | (128 << 16);
 /// The default port of receivers.
 const PORT: u16 = 5001;
 /// The first port of senders (RFC 6335 section 6).
 const EPHEMERAL: u16 = 49_152;
-/// The first content number of flows that state no content.
+/// The first content number for flows that state no `content`.
 const OWN_CONTENT: u32 = 1 << 31;
 
 fn address(key: String, text: &str) -> Result<u32, Diagnostic> {
@@ -38,8 +37,8 @@ impl Identity {
         let flow = &scenario.flows[index];
         let key = |name: &str| format!("flows.{index}.{name}");
         let host = |network: u32, entry: usize| network + ((entry as u32) << 8) + 1;
-        // Flows with the same content are subflows of one transmission, so all use the receiver of the first
-        // entry with it.
+        // Flows with the same content are subflows of one transmission, so all of them use the receiver of the
+        // first entry with this content.
         let same = |other: &Flow| other.content.is_some() && other.content == flow.content;
         let home = scenario.flows.iter().position(same).unwrap_or(index);
         let source = match &flow.source {
@@ -90,14 +89,14 @@ impl Identity {
         Ok(Self { tuple, negotiation, stated: flow.content.is_some() })
     }
 
-    /// Addresses and ports of the entry's connection number `nth`.
+    /// Addresses and ports of connection number `nth` of the entry.
     pub(crate) fn tuple(&self, nth: usize) -> FiveTuple {
         let port = EPHEMERAL + (nth % usize::from(u16::MAX - EPHEMERAL + 1)) as u16;
         FiveTuple { source_port: port, ..self.tuple }
     }
 
-    /// Rate request of flow number `flow` of the run, which is subflow number `subflow` of its connection.
-    /// `before` holds the requests of earlier flows.
+    /// Rate request of the run's flow number `flow`, which is subflow number `subflow` of its connection.
+    /// `before` contains the requests of the flows before it.
     pub(crate) fn negotiation(&self, flow: usize, subflow: usize, before: &[NegotiationConfig]) -> NegotiationConfig {
         if !self.stated {
             let content = OWN_CONTENT + (flow - subflow) as u32;

@@ -14,8 +14,8 @@ pub(crate) fn rate(key: &str, rate: &quantity::Rate) -> Result<Rate, Diagnostic>
     }
 }
 
-/// Resolves the limit of a queue. `place` describes the link in messages, `rtt` is the RTT of a BDP, and `packet` the
-/// largest packet.
+/// Resolves the limit of a queue. `place` describes the link in messages, `rtt` is the RTT of a BDP, and
+/// `packet` is the size of the largest packet.
 pub(crate) fn limit(
     key: &str,
     place: &str,
@@ -26,7 +26,7 @@ pub(crate) fn limit(
 ) -> Result<Limit, Diagnostic> {
     let limit = match buffer.value() {
         BufferSize::Bdp { multiple, rtt: stated } => {
-            // Rounded to the nearest byte: 0.7 of 1000 is 700, though 0.7 has no exact binary form.
+            // Round to the nearest byte: 0.7 of 1000 must give 700, although 0.7 has no exact binary form.
             Limit::Bytes(Bytes::from_f64(rate.over(stated.unwrap_or(rtt)).as_f64() * multiple + 0.5))
         }
         BufferSize::Packets(packets) => Limit::Packets(packets),
@@ -43,7 +43,7 @@ pub(crate) fn limit(
     }
 }
 
-/// Resolves a time above zero, or its default.
+/// Resolves a time, which must be above zero; without a stated time, returns `default`.
 pub(crate) fn time_or(key: String, time: Option<&quantity::Time>, default: Nanos) -> Result<Nanos, Diagnostic> {
     match time.map(quantity::Time::value) {
         Some(Nanos::ZERO) => refuse(key, "a time of zero", "a time above zero"),

@@ -1,8 +1,8 @@
 //! Scenarios: text → checked → [`Plan`].
 //!
-//! A scenario is TOML, or JSON of the same keys. [`expand`] reads it, applies overrides, spreads `[sweep]` and
-//! `repeat` into runs, and checks them; [`resolve`] turns one run into a [`Plan`]. A diagnostic names the file,
-//! the line, the key, the problem and the values accepted.
+//! A scenario is TOML, or JSON with the same keys. [`expand`] reads the scenario, applies overrides, expands
+//! `[sweep]` and `repeat` into runs, and checks the runs; [`resolve`] converts one run into a [`Plan`]. A
+//! diagnostic names the file, the line, the key, the problem and the accepted values.
 #![allow(clippy::result_large_err, reason = "errors occur once per command, and callers print their fields")]
 
 use std::collections::BTreeSet;
@@ -63,15 +63,15 @@ use tree::Tree;
 /// The text of a scenario and its files.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
-    /// The name shown in messages: a file name, or "command line".
+    /// The name of the source in messages: a file name, or "command line".
     pub name: &'a str,
     /// The text, TOML or JSON.
     pub text: &'a str,
-    /// The files named in the text.
+    /// Reader of the files that the text names.
     pub files: &'a dyn Files,
 }
 
-/// The key of the first seed.
+/// The name of the key for the first seed.
 const SEED: &str = "seed";
 
 /// One run of a scenario.
@@ -81,16 +81,16 @@ pub struct Run {
     pub point: Vec<(String, String)>,
     /// The seed.
     pub seed: u64,
-    /// The scenario of this run alone, with its seed: no sweep, no repetition.
+    /// The scenario of this run, with the run's seed and without sweep or repetition.
     pub scenario: Scenario,
-    /// 16 hexadecimal digits that name the run: a hash of scenario, seed, capacity traces and version.
+    /// The run's name of 16 hexadecimal digits: a hash of scenario, seed, capacity traces and version.
     pub id: String,
-    /// Warnings about the point; only the run of its first seed has them.
+    /// Warnings about the point; only the point's run with the first seed has them.
     pub warnings: Vec<Warning>,
 }
 
-/// All runs of a scenario: the points of its sweep (the last axis varies fastest), each with all its seeds.
-/// Overrides are dotted keys with values; a list such as `0.1bdp,1bdp` makes an axis of the sweep.
+/// Expands a scenario to all runs: the points of its sweep (the last axis varies fastest), each with all its
+/// seeds. Overrides are dotted keys with values; a list such as `0.1bdp,1bdp` adds an axis to the sweep.
 ///
 /// # Errors
 /// If any run is invalid.
@@ -108,7 +108,7 @@ pub fn expand(source: &Source<'_>, overrides: &[(String, String)]) -> Result<Vec
     Ok(all)
 }
 
-/// Rejects a seed that two points of a sweep over seeds share, because its run would count twice.
+/// Rejects a seed that two points of a sweep over seeds have in common, because its run would count twice.
 fn check_seeds(runs: &[Run], seen: &mut BTreeSet<(Vec<(String, String)>, u64)>) -> Result<(), Diagnostic> {
     for run in runs {
         let rest = run.point.iter().filter(|(key, _)| key != SEED).cloned().collect();
@@ -147,7 +147,7 @@ fn points(
     Ok(())
 }
 
-/// The scenario of a point, named like its source unless it has a name.
+/// The scenario of a point; if it has no name, it gets the name of the source.
 fn named(source: &Source<'_>, tree: &Tree) -> Result<Scenario, Diagnostic> {
     let mut scenario = Scenario::deserialize(Reader(tree))?;
     if scenario.name.is_empty() {
@@ -157,7 +157,8 @@ fn named(source: &Source<'_>, tree: &Tree) -> Result<Scenario, Diagnostic> {
     Ok(scenario)
 }
 
-/// Explains every point of a scenario: each effective option and its origin. Overrides are those of [`expand`].
+/// Explains every point of a scenario: each effective option and its origin. Overrides have the form that
+/// [`expand`] accepts.
 ///
 /// # Errors
 /// If any point is invalid.
@@ -196,7 +197,7 @@ fn runs_of(
             .accepted(format!("a whole number up to {}", u64::MAX - u64::from(repeat) + 1))
     })?;
     scenario.repeat = 1;
-    // Checks depend on the seed only with random arrivals.
+    // The checks depend on the seed only if arrivals are random.
     let random = scenario.flows.iter().any(|flow| flow.arrivals.is_some());
     let mut runs = Vec::new();
     for seed in first..=last {
@@ -215,12 +216,13 @@ fn runs_of(
     Ok(runs)
 }
 
-/// The public error for a diagnostic about `text`; `tree` is its parsed form, if it could be parsed.
+/// Converts a diagnostic about `text` to the public error; `tree` is the parsed text, if it could be parsed.
 fn report(diagnostic: Diagnostic, name: &str, text: &str, tree: Option<&Tree>) -> ScenarioError {
     diagnostic.report(name, text, |key| tree.map_or(Location::Unknown, |tree| tree.location(key)))
 }
 
-/// Reads a serialised scenario; `Deserialize` of [`Scenario`] accepts only values with locations.
+/// Deserializes a scenario from any format; the `Deserialize` implementation of [`Scenario`] accepts only
+/// values with locations.
 ///
 /// # Errors
 /// If a key or value is invalid.
@@ -229,7 +231,7 @@ pub fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Scenario, D::E
     Scenario::deserialize(Reader(&tree)).map_err(D::Error::custom)
 }
 
-/// Resolves one run. Error messages name no line, because a [`Scenario`] has none.
+/// Resolves one run. Error messages state no line, because a [`Scenario`] contains no lines.
 ///
 /// # Errors
 /// If the scenario is invalid.
@@ -265,12 +267,12 @@ pub fn schema_json() -> String {
     }
 }
 
-/// Names of the files that the network and its links state.
+/// Names of the files that the network and its links state under one key.
 fn files<'a>(common: &'a Option<String>, own: impl Iterator<Item = &'a Option<String>>) -> Vec<&'a str> {
     std::iter::once(common).chain(own).flatten().map(String::as_str).collect()
 }
 
-/// Parses a table and reads it.
+/// Parses a text as a table and reads it with `read`.
 fn read_table<T>(
     name: &str,
     text: &str,
@@ -300,13 +302,13 @@ pub fn radio_path(name: &str, text: &str) -> Result<radio::RadioPath, ScenarioEr
     })
 }
 
-/// A stable name of a run. It depends on the engine's version, because another version may give another result.
+/// The stable name of a run. It depends on the engine's version, because another version may give another result.
 fn id_of(version: &str, scenario: &Scenario, traces: &Traces) -> String {
     let json = match serde_json::to_string(scenario) {
         Ok(json) => json,
         Err(error) => unreachable!("a scenario is plain JSON: {error}"),
     };
-    // FNV-1a, then the finalizer of SplitMix64 (Steele, Lea and Flood 2014) to spread its weak low bits.
+    // FNV-1a, followed by the finalizer of SplitMix64 (Steele, Lea and Flood 2014), which mixes FNV's weak low bits.
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     let mut eat = |bytes: &[u8]| {
         for &byte in bytes {
@@ -316,7 +318,7 @@ fn id_of(version: &str, scenario: &Scenario, traces: &Traces) -> String {
     eat(version.as_bytes());
     eat(&scenario.seed.to_le_bytes());
     eat(json.as_bytes());
-    // Generated paths are not hashed: the scenario contains their settings.
+    // Generated radio paths are not hashed, because the scenario contains their settings.
     let (network, links) = (&scenario.network, &scenario.links);
     let capacity = files(&network.capacity_trace, links.iter().map(|link| &link.capacity_trace));
     let loss = files(&network.loss_trace, links.iter().map(|link| &link.loss_trace));
@@ -335,8 +337,8 @@ fn id_of(version: &str, scenario: &Scenario, traces: &Traces) -> String {
 mod tests {
     use super::*;
 
-    /// The run's id depends on the engine's version, so results of another version are never taken for those of
-    /// this one.
+    /// The run's id depends on the engine's version, so that results of another version are never taken for
+    /// results of this version.
     #[test]
     fn run_id_depends_on_engine_version() {
         let text = "[network]\nrate = \"10mbit\"\n[[flows]]\nscheme = \"bbr\"\nrtt = \"40ms\"\n";

@@ -19,24 +19,24 @@ use crate::radio;
 use crate::schema;
 use crate::schema::choice::{self, Radio};
 
-/// Buffer of queues that drop nothing: access links and the reverse path.
+/// Buffer limit of queues that must not drop packets: access links and the reverse path.
 pub(crate) const AMPLE: Limit = Limit::Packets(1_000_000);
 
-/// Longest period of a capacity trace: 115 days.
+/// Longest period of a capacity trace: 115 days, in milliseconds.
 const LONGEST_TRACE_MS: u64 = 10_000_000_000;
 
-/// Greatest number of opportunities of a generated path: 400 MB of memory.
+/// Maximum number of transmission opportunities in a generated path, which take 400 MB of memory.
 const MOST_OPPORTUNITIES: f64 = 50e6;
 
-/// Cache of traces by path, so that a sweep reads each file once.
+/// Cache of traces by file name, so that a sweep reads each file once.
 #[derive(Default)]
 pub(crate) struct Traces {
     capacity: BTreeMap<String, Arc<CapacityTrace>>,
     loss: BTreeMap<String, LossTrace>,
     delay: BTreeMap<String, DelayTrace>,
-    /// The last generated path and its inputs.
+    /// The last generated path, and the inputs from which it was generated.
     radio: Option<(Recipe, Carried)>,
-    /// Router state learned in earlier runs, by link.
+    /// Router state learned in earlier runs, by link name.
     pub(crate) learned: BTreeMap<String, String>,
 }
 
@@ -76,7 +76,8 @@ fn unreadable(key: &str, failed: &FileError, format: &str) -> Diagnostic {
     Diagnostic::new(key, format!("cannot read `{}`: {}", failed.place, failed.error)).accepted(format)
 }
 
-/// Reads the timeline in `file`. The timeline repeats with the period of the link's capacity trace, if any.
+/// Reads the timeline in `file`. The timeline repeats with the period of the link's capacity trace, if the link
+/// has one.
 fn timeline<T: Copy + Default>(
     known: &mut BTreeMap<String, Timeline<T>>,
     parse: fn(&str) -> Result<Timeline<T>, TimelineError>,
@@ -105,7 +106,7 @@ fn timeline<T: Copy + Default>(
 }
 
 impl Traces {
-    /// The capacity trace in `file`.
+    /// Returns the capacity trace in `file`, from the cache if possible.
     fn load(&mut self, key: &str, file: &str, files: &dyn Files) -> Result<Arc<CapacityTrace>, Diagnostic> {
         if let Some(trace) = self.capacity.get(file) {
             return Ok(Arc::clone(trace));
@@ -122,7 +123,7 @@ impl Traces {
         Ok(trace)
     }
 
-    /// Passes the content of the files `used` to `eat`: capacity, loss and delay, each in order of name.
+    /// Calls `eat` with the contents of the files `used`: capacity, loss and delay traces, each sorted by name.
     pub(crate) fn contents(&self, used: [&[&str]; 3], mut eat: impl FnMut(u64)) {
         let [capacity, loss, delay] = used;
         for (_, trace) in self.capacity.iter().filter(|(file, _)| capacity.contains(&file.as_str())) {
@@ -156,7 +157,7 @@ impl Inputs<'_> {
         timeline(&mut self.traces.delay, DelayTrace::parse, FORMAT, (key, file), self.files, capacity)
     }
 
-    /// Resolves the capacity keys of one table; `None` if there are none.
+    /// Resolves the capacity keys of one table; `None` if the table states none.
     pub(crate) fn carried(&mut self, stated: &Stated<'_>) -> Result<Option<Carried>, Diagnostic> {
         let key = |name: &str| format!("{}.{name}", stated.table);
         let plain = |capacity, rate| Carried { capacity, rate, loss: None, delay: None };
@@ -199,7 +200,7 @@ impl Inputs<'_> {
     }
 }
 
-/// Settings of a generated path. `table` is empty for keys without a table.
+/// Resolves the settings of a generated path. `table` is empty if the keys have no table.
 pub(crate) fn recipe(table: &str, radio: &Radio, seed: u64) -> Result<Recipe, Diagnostic> {
     let Radio::FiveG(radio) = radio;
     let key = |name: &str| key_in(table, name);
@@ -284,7 +285,7 @@ pub(crate) fn router(table: &str, stated: &choice::Router) -> Result<Option<Rout
     Ok(Some(RouterConfig { dies, ..RouterConfig::new(entry, params) }))
 }
 
-/// The table of a router whose parameters follow a colon, as a scheme's may.
+/// The table of a router whose parameters follow a colon, as a scheme's parameters may.
 fn as_table(kind: &str, inline: &str) -> String {
     let pairs = inline.split(',').filter_map(|part| part.split_once('='));
     let entry = |(name, value): (&str, &str)| match value.trim() {
@@ -294,7 +295,7 @@ fn as_table(kind: &str, inline: &str) -> String {
     format!("{{ kind = \"{kind}\"{} }}", pairs.map(entry).collect::<String>())
 }
 
-/// The router algorithm of an explicit header, with default parameters.
+/// The router algorithm that reads this kind of rate header, with default parameters.
 pub(crate) fn default_router(explicit: Explicit) -> RouterConfig {
     match routers::find(explicit.router()) {
         Some(entry) => RouterConfig::new(entry, Params::defaults(entry.info.params)),
@@ -313,13 +314,13 @@ pub(crate) fn learned(file: Option<&str>, files: &dyn Files, traces: &mut Traces
                 .map_err(|error| Diagnostic::new(LEARNED, format!("`{file}`: {error}")).accepted(FORMAT))?;
             Ok(())
         }
-        // Nothing was learned yet.
+        // A missing file means that no run has learned state yet.
         Err(failed) if failed.is_missing() => Ok(()),
         Err(failed) => Err(unreadable(LEARNED, &failed, FORMAT)),
     }
 }
 
-/// Gives a router the state that it learned at this link.
+/// Gives a router the state that earlier runs learned at this link.
 pub(crate) fn teach(link: &str, own: &mut RouterConfig, traces: &Traces) -> Result<(), Diagnostic> {
     if let Some(text) = traces.learned.get(link) {
         own.entry.check_learned(text).map_err(|problem| {
@@ -333,7 +334,7 @@ pub(crate) fn teach(link: &str, own: &mut RouterConfig, traces: &Traces) -> Resu
 
 const LEARNED: &str = "network.learned";
 
-/// Resolves the settings of the controller.
+/// Resolves the settings of the switch controller.
 pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controller::Config, Diagnostic> {
     let default = controller::Config::default();
     let Some(stated) = stated else { return Ok(default) };
@@ -352,7 +353,7 @@ pub(crate) fn controller(stated: Option<&schema::Controller>) -> Result<controll
     })
 }
 
-/// Resolves reordering.
+/// Resolves the settings of reordering.
 pub(crate) fn reordering(table: &str, reorder: &schema::Reorder) -> Result<config::Reordering, Diagnostic> {
     let delay = time_or(format!("{table}.delay"), Some(&reorder.delay), Nanos::ZERO)?;
     Ok(config::Reordering { probability: reorder.probability.value(), delay })

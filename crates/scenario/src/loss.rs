@@ -73,7 +73,7 @@ impl Default for Loss {
     }
 }
 
-/// Resolves random loss.
+/// Resolves the model of random loss.
 pub(crate) fn loss(table: &str, loss: &Loss) -> Result<config::Loss, Diagnostic> {
     let share = |stated: &Option<Share>, default| stated.as_ref().map_or(default, Share::value);
     match loss {

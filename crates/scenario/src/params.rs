@@ -26,7 +26,7 @@ fn describe(param: &Param) -> String {
 }
 
 /// Resolves the key `scheme` of `table`. Parameters come from the text after the colon and from the table
-/// `params`; for TCP flows, the profile sets the others.
+/// `params`; for TCP flows, the profile sets the remaining parameters.
 pub(crate) fn scheme(
     text: &str,
     table_params: Option<&BTreeMap<String, ParamValue>>,
@@ -82,10 +82,10 @@ pub(crate) fn scheme(
     Ok((entry, params))
 }
 
-/// The parameters of a scheme: its defaults, overridden by `values`, pairs of name and text.
+/// The parameters of a scheme: its defaults, overridden by `values`, which are pairs of name and string.
 ///
 /// # Errors
-/// The first value that is refused: the problem and what is accepted.
+/// For the first refused value: the problem and the accepted values.
 pub fn settings(entry: &schemes::Entry, values: &[(String, String)]) -> Result<Params, String> {
     in_place_of_defaults(entry.info.name, entry.info.params, values)
 }
@@ -93,7 +93,7 @@ pub fn settings(entry: &schemes::Entry, values: &[(String, String)]) -> Result<P
 /// The parameters of a router algorithm, like [`settings`] of a scheme.
 ///
 /// # Errors
-/// The first value that is refused: the problem and what is accepted.
+/// For the first refused value: the problem and the accepted values.
 pub fn router_settings(entry: &narrows_routers::RouterEntry, values: &[(String, String)]) -> Result<Params, String> {
     in_place_of_defaults(entry.info.name, entry.info.params, values)
 }
@@ -114,13 +114,13 @@ fn in_place_of_defaults(
     Ok(params)
 }
 
-/// Turns `literal` on, if it is among the parameters.
+/// Sets the parameter `literal`, if the scheme has it.
 pub(crate) fn follow_print(params: &mut Params) {
-    // Fails for a scheme without a printed form, which has no such parameter.
+    // `set` fails if the scheme has no printed form, because it then lacks the parameter.
     let _ = params.set(LITERAL.name, 1.0);
 }
 
-/// A value as text.
+/// A parameter's value as a string.
 pub(crate) fn plain(value: &ParamValue) -> String {
     match value {
         ParamValue::Flag(on) => on.to_string(),
@@ -129,7 +129,7 @@ pub(crate) fn plain(value: &ParamValue) -> String {
     }
 }
 
-/// Sets a parameter of `owner` from a text; `known` lists the parameters of `owner`.
+/// Sets a parameter of `owner` from a string; `known` lists the parameters of `owner`.
 pub(crate) fn set(
     params: &mut Params,
     owner: &str,

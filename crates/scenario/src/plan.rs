@@ -1,4 +1,4 @@
-//! A fully resolved run: names resolved, units parsed, defaults applied.
+//! A fully resolved run: all names are resolved, units parsed and defaults applied.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct Plan {
     pub name: String,
     /// Length of the run.
     pub duration: Nanos,
-    /// Warm-up, excluded from means.
+    /// Length of the warm-up, which means exclude.
     pub warmup: Nanos,
     /// The seed of every random stream.
     pub seed: u64,
@@ -28,18 +28,18 @@ pub struct Plan {
     pub connections: Vec<ConnectionPlan>,
     /// Settings of the controller, for router algorithms that use one.
     pub controller: narrows_routers::controller::Config,
-    /// The trace.
+    /// Settings of the run's trace.
     pub trace: TracePlan,
 }
 
 /// A link in one direction.
 #[derive(Clone, Debug)]
 pub struct LinkPlan {
-    /// Its name in results.
+    /// The link's name in results.
     pub name: String,
     /// Rate, queue and loss.
     pub config: LinkConfig,
-    /// The router algorithm at its port.
+    /// The router algorithm at the link's port.
     pub router: Option<RouterConfig>,
     /// Jitter of departing packets.
     pub jitter: Option<Jitter>,
@@ -47,9 +47,9 @@ pub struct LinkPlan {
     pub reordering: Option<Reordering>,
     /// Additional delay over time.
     pub delay_trace: Option<DelayTrace>,
-    /// The link in the opposite direction; packets on it pass the node of this link's port.
+    /// Index of the link in the opposite direction. Packets on that link pass the node of this link's port.
     pub opposite: Option<usize>,
-    /// Whether it appears in results (reverse and access links do not, unless the scenario lists them).
+    /// Whether the link appears in results. Reverse and access links do not, unless the scenario lists them.
     pub reported: bool,
 }
 
@@ -65,44 +65,44 @@ pub struct Hop {
 /// A multipath connection.
 #[derive(Clone, Debug)]
 pub struct ConnectionPlan {
-    /// Its label in results.
+    /// The connection's label in results.
     pub label: String,
-    /// Number of its first subflow, which has the settings common to all.
+    /// Number of the first subflow, whose settings include those common to all subflows.
     pub first: usize,
-    /// Number of subflows, which are consecutive flows.
+    /// Number of subflows; they are consecutive flows.
     pub subflows: usize,
-    /// Scheduler of new data.
+    /// Scheduler, which chooses the subflow for new data.
     pub scheduler: Scheduler,
     /// The receiver's buffer.
     pub receive_window: Bytes,
-    /// Its application.
+    /// The connection's application.
     pub app: AppConfig,
 }
 
-/// One connection, or one subflow of a connection.
+/// A connection with a single path, or one subflow of a multipath connection.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
-    /// Its label in results.
+    /// The flow's label in results.
     pub label: String,
-    /// Its scheme.
+    /// The flow's scheme.
     pub scheme: &'static Entry,
     /// The scheme's parameters.
     pub params: Params,
-    /// Its transport; the flows of one entry share it.
+    /// The flow's transport settings, shared by the flows of one entry.
     pub tcp: Arc<TcpConfig>,
     /// Addresses and ports, by which switches and captures name the flow.
     pub tuple: FiveTuple,
     /// Identity and rate request, for schemes that negotiate with the network.
     pub negotiation: NegotiationConfig,
-    /// Settings of the DCCP sender; `tcp` then only gives the packet size.
+    /// Settings of the DCCP sender; if present, `tcp` only gives the packet size.
     pub datagrams: Option<narrows_dccp::Config>,
-    /// Its application.
+    /// The flow's application.
     pub app: AppConfig,
     /// Start time.
     pub start: Nanos,
-    /// Stop time of the application.
+    /// Time at which the application stops, if it does.
     pub stop: Option<Nanos>,
-    /// Its path.
+    /// The flow's path.
     pub path: Path,
     /// Alternate paths; see [`narrows_packet::MAX_PATHS`].
     pub alternates: Vec<Path>,
@@ -119,11 +119,11 @@ pub struct Path {
     pub reverse: Vec<Hop>,
 }
 
-/// The trace of a run.
+/// Settings of a run's trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TracePlan {
-    /// Interval between samples of all flows and links; `None` takes no samples.
+    /// Interval between samples of all flows and links; with `None`, no samples are taken.
     pub samples: Option<Nanos>,
-    /// Record every packet event.
+    /// Whether to record every packet event.
     pub packets: bool,
 }

@@ -1,7 +1,7 @@
-//! Profiles: named sets of transport options and scheme parameters, each with the rule that it follows.
+//! Profiles: named sets of transport options and scheme parameters. Each setting states the rule that it follows.
 //!
-//! A key stated in the scenario wins over the profile, and a flow's own profile over the common one. Options
-//! that a profile does not list keep their defaults.
+//! A key stated in the scenario takes precedence over the profile, and a flow's profile takes precedence over
+//! the common profile. Options that a profile does not list keep their defaults.
 //!
 //! `ns3` follows ns-3.48 (June 2026, `src/internet/model`); [`Profile::lacks`] lists the remaining differences.
 
@@ -15,27 +15,28 @@ use crate::schema::Tcp;
 use crate::schema::table::object;
 use crate::schema::tcp::ProfileName;
 
-/// One option that a profile sets.
+/// One option or parameter that a profile sets.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// A key of `[tcp]`, or a parameter: `hystart` sets it for every scheme that has it, `bbr.quantum` for BBR only.
+    /// A key of `[tcp]` or a parameter: `hystart` sets the parameter in every scheme that has it, `bbr.quantum`
+    /// only in BBR.
     pub key: &'static str,
     /// Its value, as a scenario spells it.
     pub value: Cow<'static, str>,
     /// The RFC, the function of the kernel or of ns-3, or the attribute that the value follows.
     pub follows: &'static str,
-    /// Its treatment under `--on kernel`: `set` as stated, or `linux`; `None` for a parameter.
+    /// How `--on kernel` treats the setting: `set` means as stated, or `linux`; `None` for a parameter.
     pub kernel: Option<&'static str>,
 }
 
 /// A named set of options.
 #[derive(Debug)]
 pub struct Profile {
-    /// Its index in [`ALL`].
+    /// The profile's index in [`ALL`].
     pub id: ProfileName,
-    /// Its name, the value of `tcp.profile`.
+    /// The profile's name, which is the value of `tcp.profile`.
     pub name: &'static str,
-    /// One sentence.
+    /// A summary in one sentence.
     pub summary: &'static str,
     /// Settings of keys of `[tcp]`, from the table of transport options.
     pub tcp: Vec<Setting>,
@@ -143,14 +144,14 @@ pub(crate) struct FlowProfile<'a> {
 }
 
 impl<'a> FlowProfile<'a> {
-    /// The flow's own profile and exceptions, else the common ones, else the default and none.
+    /// The flow's profile and exceptions, else the common ones, else the default profile without exceptions.
     pub(crate) fn of(common: &'a Tcp, own: Option<&'a Tcp>) -> Self {
         let name = own.and_then(|own| own.profile).or(common.profile).unwrap_or_default();
         let except = own.and_then(|own| own.profile_except.as_ref()).or(common.profile_except.as_ref());
         Self { profile: Profile::named(name), except: except.map_or(&[], Vec::as_slice) }
     }
 
-    /// The first exception that is no setting of the profile, with the names of all settings.
+    /// The first exception that the profile does not set, with the names of all settings.
     pub(crate) fn unknown(&self) -> Option<(&'a str, Vec<&'static str>)> {
         let known = || self.profile.tcp.iter().chain(self.profile.params).map(|setting| setting.key);
         let wrong = self.except.iter().find(|name| known().all(|key| key != name.as_str()))?;
@@ -161,7 +162,7 @@ impl<'a> FlowProfile<'a> {
         self.except.iter().all(|name| name != setting.key)
     }
 
-    /// The profile's keys of `[tcp]`, without the exceptions.
+    /// The keys of `[tcp]` that the profile sets, without the exceptions.
     pub(crate) fn keys(&self) -> Cow<'static, Tcp> {
         let mut keys = Cow::Borrowed(&self.profile.keys);
         for name in self.except {
@@ -170,7 +171,7 @@ impl<'a> FlowProfile<'a> {
         keys
     }
 
-    /// The profile's parameters of a scheme: names and values.
+    /// The parameters that the profile sets in a scheme: names and values.
     pub(crate) fn params(self, scheme: &'static schemes::Entry) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.profile.params.iter().filter_map(move |setting| {
             if !self.keeps(setting) {

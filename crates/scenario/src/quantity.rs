@@ -1,4 +1,4 @@
-//! Quantities as text with units. Each keeps its original text, so that scenarios are printed as written.
+//! Quantities as strings with units. Each quantity keeps its original string, so that scenarios are printed as written.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,7 +9,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Error for a text that is not the expected quantity.
+/// Error for a string that is not the expected quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The problem.
@@ -26,7 +26,7 @@ impl fmt::Display for Refused {
 
 impl std::error::Error for Refused {}
 
-/// Parses a quantity whose text this crate wrote, so it is valid.
+/// Parses a quantity from a string that this crate wrote and that is therefore valid.
 pub(crate) fn parsed<T: FromStr>(text: &str) -> T {
     match text.parse() {
         Ok(value) => value,
@@ -74,7 +74,7 @@ fn split(text: &str) -> Result<(Decimal<'_>, &str), String> {
     let (number, unit) = text.split_at(end);
     let unsound = || format!("`{text}` is not a number with a unit");
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    // 24 digits times the factor of the largest unit fit 128 bits.
+    // A number of 24 digits times the factor of the largest unit fits in 128 bits.
     if whole.is_empty() || fraction.contains('.') || number.ends_with('.') || number.len() > 24 {
         return Err(unsound());
     }
@@ -119,7 +119,7 @@ fn no_unit(text: &str, unit: &str, units: &[(&str, u64)], what: &str) -> String 
         "gb" => "gbit".to_owned(),
         other => other.to_owned(),
     };
-    // `MB/s` means bytes: never suggest bits for it.
+    // `MB/s` means bytes, so never suggest a unit in bits for it.
     let bytes = plain.ends_with('B');
     match units.iter().find(|(name, _)| !bytes && name.to_lowercase() == meant) {
         Some((name, _)) => format!("`{unit}` is not a unit of {what} here; write `{name}`"),
@@ -143,7 +143,7 @@ fn rate(text: &str) -> Result<narrows_cc::Rate, String> {
     }
 }
 
-/// 115 days: sums of such times fit 64 bits without overflow checks.
+/// Longest time, 115 days: sums of a few such times fit in 64 bits without overflow checks.
 const LONGEST: Nanos = Nanos::from_secs(10_000_000);
 
 fn time(text: &str) -> Result<Nanos, String> {
@@ -167,7 +167,7 @@ fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A hundred times `number`, as text.
+/// The fraction `number` as a percentage.
 fn percent(number: Decimal<'_>) -> f64 {
     (number.digits * 100) as f64 / 10u128.pow(number.places) as f64
 }
@@ -179,14 +179,14 @@ pub enum BufferSize {
     Bdp {
         /// The number of BDPs.
         multiple: f64,
-        /// Round-trip time of the BDP instead of the longest RTT.
+        /// RTT from which the BDP is computed, instead of the longest RTT.
         rtt: Option<Nanos>,
     },
-    /// Packets.
+    /// A number of packets.
     Packets(u64),
-    /// Bytes.
+    /// A number of bytes.
     Bytes(Bytes),
-    /// Data that the link sends in this time.
+    /// The data that the link sends in this time.
     Time(Nanos),
 }
 
@@ -214,7 +214,7 @@ fn buffer(text: &str) -> Result<BufferSize, String> {
     }
 }
 
-/// The part of a run that is left out of means.
+/// The initial part of a run that means exclude.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WarmupLength {
     /// A share of the duration.
@@ -245,7 +245,7 @@ fn frequency(text: &str) -> Result<f64, String> {
 pub enum DataAmount {
     /// A number of full segments.
     Packets(u64),
-    /// Bytes.
+    /// A number of bytes.
     Bytes(Bytes),
 }
 
@@ -273,7 +273,7 @@ macro_rules! quantity {
         }
 
         impl $Name {
-            /// Its value.
+            /// The quantity's value.
             pub const fn value(&self) -> $Value {
                 self.value
             }
@@ -318,7 +318,7 @@ macro_rules! quantity {
     };
 }
 
-/// Visits a string. Passes a bare number on as text, so that the quantity's error can list the missing unit.
+/// Visits a string. Forwards a bare number as a string, so that the quantity's error can list the missing unit.
 struct Text(&'static str);
 
 impl Visitor<'_> for Text {
@@ -393,7 +393,7 @@ mod tests {
         text.parse::<T>().unwrap_err().message
     }
 
-    /// Units scale exactly.
+    /// Units scale values exactly.
     #[test]
     fn units_scale_exactly() {
         assert_eq!("2.5kbit".parse::<Rate>().unwrap().value().as_bytes_per_sec(), 312);
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!("off".parse::<Period>().unwrap().value(), None);
     }
 
-    /// A quantity keeps its text as written.
+    /// A quantity keeps its string as written.
     #[test]
     fn quantity_keeps_the_text_as_written() {
         assert_eq!("0.10ms".parse::<Time>().unwrap().to_string(), "0.10ms");
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(value("50ms"), BufferSize::Time(Nanos::from_millis(50)));
     }
 
-    /// Errors of quantities name the problem.
+    /// Errors of quantities name the problem and the accepted values.
     #[test]
     fn quantity_refusals_name_the_problem() {
         assert_eq!(refused::<Rate>("100"), "`100` has no unit");

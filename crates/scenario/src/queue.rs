@@ -1,4 +1,4 @@
-//! Queue disciplines: their tables of keys, the constants that the keys resolve to, and the rows of `--explain`.
+//! Queue disciplines: their tables of keys, the settings to which the keys resolve, and the rows of `--explain`.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::schema::class::Class;
 use crate::schema::short::tagged;
 use crate::schema::table::table;
 
-/// A queue's table and its link.
+/// A queue's table and the properties of its link.
 struct At<'a> {
     table: &'a str,
     place: &'a Place<'a>,
@@ -27,12 +27,12 @@ impl At<'_> {
         format!("{}.{name}", self.table)
     }
 
-    /// A time above zero.
+    /// Resolves a time, which must be above zero.
     fn time(&self, name: &str, stated: Option<&Time>, default: Nanos) -> Result<Nanos, Diagnostic> {
         time_or(self.key(name), stated, default)
     }
 
-    /// An amount in full packets.
+    /// An amount as a number of full packets.
     fn packets(&self, amount: &Amount) -> f64 {
         match amount.value() {
             DataAmount::Packets(packets) => packets as f64,
@@ -40,7 +40,7 @@ impl At<'_> {
         }
     }
 
-    /// Returns `value` if it is `sound`, else an error about the key `name`.
+    /// Returns `value` if `sound` is true, else an error about the key `name`.
     fn check<T: std::fmt::Display>(&self, name: &str, value: T, sound: bool, accepted: &str) -> Result<T, Diagnostic> {
         match sound {
             true => Ok(value),
@@ -49,11 +49,11 @@ impl At<'_> {
     }
 }
 
-/// Keys of a queue discipline.
+/// The keys of one queue discipline.
 trait Keys {
-    /// Its constants.
+    /// The settings to which the keys resolve.
     type Config;
-    /// Resolves the constants; the defaults are those of the discipline's RFC or paper.
+    /// Resolves the keys; defaults are those of the discipline's RFC or paper.
     fn resolve(&self, at: &At<'_>) -> Result<Self::Config, Diagnostic>;
     /// The keys with their effective values.
     fn rows(config: &Self::Config) -> Vec<(&'static str, Value)>;
@@ -96,7 +96,7 @@ macro_rules! queues {
 
 narrows_net::queue_disciplines!(queues);
 
-/// Kinds that require further keys.
+/// Kinds of queues that require further keys.
 const NEEDS_TABLE: &[&str] = &["htb"];
 
 impl Default for Queue {
@@ -303,7 +303,7 @@ table! {
 impl Keys for DualPi2 {
     type Config = config::DualPi2;
     fn resolve(&self, at: &At<'_>) -> Result<config::DualPi2, Diagnostic> {
-        /// Shorter times between updates would stall a run.
+        /// Minimum time between updates; a shorter time would slow a run too much.
         const SHORTEST_UPDATE: Nanos = Nanos::from_micros(10);
         let target = at.time("target", self.target.as_ref(), config::DualPi2::default().target)?;
         let rtt_max = at.time("rtt_max", self.rtt_max.as_ref(), Nanos::from_millis(100))?;
@@ -361,7 +361,7 @@ impl Keys for Htb {
         let classes = self.classes.as_deref().unwrap_or_default();
         htb::queue(at.table, classes, self.default.as_deref(), at.place).map(Arc::new)
     }
-    /// No rows: the classes are shown as the scenario states them.
+    /// Returns no rows, because the classes are shown as the scenario states them.
     fn rows(_: &Self::Config) -> Vec<(&'static str, Value)> {
         Vec::new()
     }

@@ -103,26 +103,27 @@ const fn middle(range: (u64, u64)) -> f64 {
 }
 
 impl Settings {
-    /// Share of the time in which the link is up, and share of that time in bursts after handovers.
+    /// Fraction of the time in which the link is up, and fraction of the time up that lies in loss bursts after
+    /// handovers.
     fn shares(&self) -> (f64, f64) {
         let carrying = self.handovers.as_millis_f64() + middle(BURST_MS);
         (carrying / (carrying + middle(OUTAGE_MS)), middle(BURST_MS) / carrying)
     }
 
-    /// Greatest mean loss possible at this handover rate.
+    /// Largest mean loss that is possible at this handover rate.
     pub fn most_loss(&self) -> f64 {
         let (_, burst) = self.shares();
         let fading = MOST_FADING * FADE_SHARE * (1.0 - burst) / (1.0 - HANDOVER_LOSS);
         fading.min(burst / HANDOVER_LOSS)
     }
 
-    /// Mean rate of each state in bytes per millisecond, before it is cut at the peak.
+    /// Mean rate of each state in bytes per millisecond, before the rate is cut at the peak.
     fn rates(&self) -> [f64; 4] {
         let per_ms = |rate: Rate| rate.as_bytes_per_sec() as f64 / 1e3;
         let (carrying, _) = self.shares();
         let (wanted, peak, shares) = (per_ms(self.mean) / carrying, per_ms(self.peak), long_run());
         let mean_at = |unit: f64| -> f64 { (0..4).map(|s| shares[s] * cut_mean(RELATIVE[s] * unit, peak)).sum() };
-        // The mean grows with `unit`; a hundred times the wanted mean exceeds every solution.
+        // The mean rate grows with `unit`; a hundred times the wanted mean exceeds every solution.
         let (mut low, mut high) = (0.0, wanted * 100.0);
         for _ in 0..100 {
             let unit = (low + high) / 2.0;
@@ -136,11 +137,12 @@ impl Settings {
     }
 }
 
-/// Long-run shares of time in the states: the shares of the chain's visits, weighted with the mean sojourn times.
+/// Long-run shares of time in the states: the shares of visits of the Markov chain, weighted with the mean
+/// sojourn times.
 fn long_run() -> [f64; 4] {
     let mut visits = [0.25; 4];
     for _ in 0..1_000 {
-        // Damp every step by half, so that the iteration does not oscillate.
+        // Take half of every step, so that the iteration does not oscillate.
         visits = std::array::from_fn(|to| {
             (visits[to] + (0..4).map(|from| visits[from] * NEXT[from][to]).sum::<f64>()) / 2.0
         });
@@ -149,7 +151,7 @@ fn long_run() -> [f64; 4] {
     std::array::from_fn(|s| visits[s] * STAY_MS[s] / total)
 }
 
-/// The mean of a log-normal rate of mean `mean`, cut at `peak`.
+/// The mean of a log-normal rate that has the mean `mean` before it is cut at `peak`.
 fn cut_mean(mean: f64, peak: f64) -> f64 {
     if mean <= 0.0 {
         return 0.0;
@@ -159,7 +161,7 @@ fn cut_mean(mean: f64, peak: f64) -> f64 {
     mean * below(cut - SIGMA) + peak * (1.0 - below(cut))
 }
 
-/// A state drawn with the given odds.
+/// Draws a state with probabilities proportional to `odds`.
 fn draw(random: &mut Random, odds: &[f64; 4]) -> usize {
     let mut left = random.unit();
     for (state, &part) in odds.iter().enumerate() {
@@ -168,17 +170,17 @@ fn draw(random: &mut Random, odds: &[f64; 4]) -> usize {
             return state;
         }
     }
-    // Rounding left no state: return the most likely one.
+    // Because of rounding, the draw selected no state: return the most likely state.
     (0..4).max_by(|&a, &b| odds[a].total_cmp(&odds[b])).unwrap_or(0)
 }
 
-/// Normally distributed (Box and Muller 1958).
+/// A normally distributed number (Box and Muller 1958).
 fn normal(random: &mut Random) -> f64 {
     let radius = libm::sqrt(2.0 * random.exponential(1.0));
     radius * libm::cos(2.0 * std::f64::consts::PI * random.unit())
 }
 
-/// An exponential time in whole milliseconds, at least one.
+/// An exponentially distributed time in whole milliseconds, at least one.
 fn duration(random: &mut Random, mean_ms: f64) -> u64 {
     ((random.exponential(mean_ms) + 0.5) as u64).max(1)
 }
@@ -197,7 +199,7 @@ struct Cell {
 }
 
 impl Cell {
-    /// Enters a cell at `now`.
+    /// Enters a new cell at the time `now`.
     fn enter(&mut self, now: u64) {
         self.state = draw(&mut self.random, &self.shares);
         self.until = now + duration(&mut self.random, STAY_MS[self.state]);
@@ -211,7 +213,7 @@ impl Cell {
     }
 }
 
-/// Loss intervals in milliseconds, under construction.
+/// Intervals of loss with times in milliseconds, under construction.
 #[derive(Default)]
 struct Losses(Vec<(Nanos, f64)>);
 
@@ -224,7 +226,7 @@ impl Losses {
 }
 
 /// Generates the path of `seed`, which repeats after `length_ms`. The last opportunity is at the end of the
-/// path, as mahimahi requires.
+/// path, as the mahimahi format requires.
 pub fn generate(seed: u64, length_ms: u64, settings: &Settings) -> RadioPath {
     let random = |name| Random::stream(seed, name, 0);
     let (mut handovers, mut fading, mut fluctuation) =
@@ -285,7 +287,7 @@ pub fn generate(seed: u64, length_ms: u64, settings: &Settings) -> RadioPath {
                 _ => 0.0,
             } * f64::from(u8::from(now < length_ms)),
         );
-        // Opportunities at `now` represent the millisecond before `now`.
+        // Opportunities with the time `now` represent the millisecond before `now`.
         if now > 0 && !in_outage {
             credit += (rates[cell.state] * libm::exp(cell.fluctuation - SIGMA * SIGMA / 2.0)).min(peak);
             while credit >= OPPORTUNITY_BYTES as f64 {
@@ -305,7 +307,7 @@ pub fn generate(seed: u64, length_ms: u64, settings: &Settings) -> RadioPath {
     }
 }
 
-/// The time to the next change between burst and gap.
+/// Draws the time to the next change between burst and gap.
 fn next_fade(random: &mut Random, faded: bool, gap_ms: f64) -> u64 {
     match faded {
         true => duration(random, FADE_MS),

@@ -1,4 +1,4 @@
-//! Deserializes Rust values from a [`Tree`]; every error carries key and location.
+//! Deserializes Rust values from a [`Tree`]; every error states key and location.
 
 mod error;
 mod kind;
@@ -15,7 +15,7 @@ use crate::tree::{KeyValue, Node, Tree};
 pub(crate) struct Reader<'a>(pub(crate) &'a Tree);
 
 impl Reader<'_> {
-    /// Error for a value of another type than `accepted`.
+    /// The error for a value whose type is not `accepted`.
     fn not(&self, accepted: &str) -> Diagnostic {
         let found = match &self.0.node {
             Node::Text(text) => format!("found the string `{text}`"),
@@ -36,7 +36,7 @@ impl Reader<'_> {
 }
 
 impl<'a> Reader<'a> {
-    /// The kind of a table: one of `names`.
+    /// The value of the key `kind` of a table; it must be one of `names`.
     fn kind(&self, names: &'static [&'static str]) -> Result<&'a str, Diagnostic> {
         let Some(kind) = self.0.get("kind") else {
             return Err(Diagnostic::missing("kind").accepted(names.join(", ")));

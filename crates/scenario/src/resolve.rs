@@ -25,10 +25,10 @@ use crate::topology::{OneWayLink, Route, Topology};
 use crate::transport;
 use crate::unused;
 
-/// Greatest number of samples per series; more are certainly a mistake and would fill a disk.
+/// Maximum number of samples per series; a larger number is certainly a mistake and would fill a disk.
 const MAX_SAMPLES: u64 = 10_000_000;
 
-/// The plan of a run, and warnings about it.
+/// The plan of a run, and the warnings about it.
 pub(crate) struct Resolved {
     pub(crate) plan: Plan,
     pub(crate) warnings: Vec<Diagnostic>,
@@ -104,7 +104,8 @@ pub(crate) fn resolve(
         flow.tuple = entry.identity.tuple(opened[draft.entry]);
         opened[draft.entry] += 1;
         flow.negotiation = entry.identity.negotiation(flows.len(), draft.subflow, &requests);
-        // Pass only flows with a stated content, to avoid time quadratic in the number of flows.
+        // Keep only the requests of flows that state a content: a comparison with all requests would take time
+        // quadratic in the number of flows.
         if scenario.flows[draft.entry].content.is_some() {
             requests.push(flow.negotiation);
         }
@@ -124,7 +125,7 @@ pub(crate) fn resolve(
         routers.for_each(|router| params::follow_print(&mut router.params));
     }
     let mut controller = link::controller(scenario.network.controller.as_ref())?;
-    // A switch in printed form has a controller in printed form.
+    // A switch in printed form has a controller in printed form, too.
     controller.printed =
         links.iter().filter_map(|link| link.router.as_ref()).any(narrows_routers::RouterConfig::is_literal);
     let plan = Plan {
@@ -155,8 +156,8 @@ fn warnings(scenario: &Scenario, entries: &[FlowEntry], links: &[LinkPlan], posi
     warnings
 }
 
-/// Order of the links, bottleneck first. The bottleneck is the listed link on a data path with the smallest
-/// rate; ties go to the link with most flows, then to the first in the file.
+/// The order of the links, with the bottleneck first. The bottleneck is the slowest listed link on a data path.
+/// Among links of equal rate, it is the link with the most flows, then the first link in the file.
 fn order(topology: &Topology<'_>, entries: &[FlowEntry], drafts: &[Draft]) -> Vec<usize> {
     let mut users = vec![0u64; topology.links.len()];
     for draft in drafts {
@@ -171,7 +172,7 @@ fn order(topology: &Topology<'_>, entries: &[FlowEntry], drafts: &[Draft]) -> Ve
     bottleneck.into_iter().chain(links.filter(|&link| Some(link) != bottleneck)).collect()
 }
 
-/// Longest base RTT of the flows that use a link, or of all flows for an unused link.
+/// Longest base RTT of the flows that use a link; if no flow uses the link, the longest base RTT of all flows.
 fn longest_rtt(entries: &[FlowEntry], link: usize) -> Nanos {
     let uses = |subflow: &&SubflowPath| subflow.route.forward.contains(&link) || subflow.route.reverse.contains(&link);
     let subflows = || entries.iter().flat_map(|entry| &entry.subflows);
@@ -187,7 +188,7 @@ struct Connections<'a> {
 }
 
 impl<'a> Connections<'a> {
-    /// Properties of all connections for the classes of a queue at `link`.
+    /// Properties by which all connections match the classes of a queue at `link`.
     fn members(&self, entries: &[FlowEntry], link: usize) -> Vec<Member<'a>> {
         let uses = |route: &Route| route.forward.contains(&link) || route.reverse.contains(&link);
         let crosses = |entry: &FlowEntry, subflow: usize| {
@@ -230,8 +231,8 @@ fn link_plan(
     }
     let router = match &link.router {
         Some((router, key)) => link::router(key, router)?,
-        // A scheme brings its router to the bottleneck of a dumbbell, the only listed link, but not to the
-        // reverse link.
+        // A scheme implies a router at the bottleneck of a dumbbell, which is the only listed link, but not at
+        // the reverse link.
         None if topology.is_dumbbell() && link.listed => entries
             .iter()
             .find_map(|entry| entry.kind.scheme.rate_protocol.and_then(Explicit::named))
@@ -257,7 +258,7 @@ fn link_plan(
             .map(|(jitter, _)| Jitter { max: jitter.max.value(), reorder: jitter.reorder.unwrap_or(false) })
             .filter(|jitter| !jitter.max.is_zero());
     }
-    // List the reverse direction of a duplex link if data uses it.
+    // Results list the reverse direction of a duplex link if data uses it.
     let carries_data =
         entries.iter().flat_map(|entry| &entry.subflows).any(|subflow| subflow.route.forward.contains(&index));
     Ok(LinkPlan {
@@ -272,7 +273,7 @@ fn link_plan(
     })
 }
 
-/// Labels of the flows. Connections with equal labels are numbered, and so are the subflows of each.
+/// Labels of the flows. Connections with equal labels are numbered, and so are the subflows of each connection.
 fn labels(scenario: &Scenario, entries: &[FlowEntry], drafts: &[Draft]) -> Result<Vec<String>, Diagnostic> {
     let plain = |draft: &Draft| {
         let stated = scenario.flows[draft.entry].label.as_deref();
@@ -307,7 +308,7 @@ fn labels(scenario: &Scenario, entries: &[FlowEntry], drafts: &[Draft]) -> Resul
     Ok(labels)
 }
 
-/// The multipath connection whose first subflow is flow number `first`.
+/// Plans the multipath connection whose first subflow is flow number `first`.
 fn connection(flow: &Flow, entry: &FlowEntry, first: &FlowPlan, number: usize) -> ConnectionPlan {
     ConnectionPlan {
         label: first.label.strip_suffix("/1").unwrap_or(&first.label).to_owned(),
@@ -319,8 +320,8 @@ fn connection(flow: &Flow, entry: &FlowEntry, first: &FlowPlan, number: usize) -
     }
 }
 
-/// Plans a flow and adds its access links, if the scenario has some. A subflow shares the access links of the
-/// previous subflow, `before`.
+/// Plans a flow and adds its access links, if the scenario has access links. A subflow shares the access links
+/// of the previous subflow, `before`.
 fn flow_plan(
     network: &Network,
     entry: &FlowEntry,
@@ -344,7 +345,7 @@ fn flow_plan(
         reverse: hops(&route.reverse, reverse),
     };
     let mut paths = vec![path(&subflow.route, subflow.slack.0, subflow.slack.1)];
-    // A stated RTT adds the same delay to all paths.
+    // A stated RTT adds the same delay to all paths of the flow.
     paths.extend(entry.alternates.iter().map(|route| path(route, subflow.slack.0, subflow.slack.1)));
     if let Some(stated) = &network.access_rate {
         let rate = keys::rate("network.access_rate", stated)?;

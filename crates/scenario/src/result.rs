@@ -10,7 +10,7 @@ use crate::telemetry::Shown;
 /// Results of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RunResult {
-    /// Version of the engine.
+    /// Version of the engine that ran the scenario.
     pub version: &'static str,
     /// The scenario's name.
     pub scenario: String,
@@ -20,21 +20,21 @@ pub struct RunResult {
     pub duration_s: f64,
     /// Wall time of the run in seconds, set by the caller.
     pub wall_s: f64,
-    /// Events processed.
+    /// Number of events processed.
     pub events: u64,
-    /// Distinct data packets delivered.
+    /// Number of distinct data packets delivered.
     pub data_packets: u64,
     /// Jain's fairness index of the flows' goodputs; a multipath connection counts as one flow.
     pub jain: f64,
-    /// Seconds from the last flow's start to the beginning of the first five seconds whose one-second windows
-    /// all have a Jain's index of at least 0.9 while all flows are active. A multipath connection counts as one
-    /// flow.
+    /// Time in seconds from the last flow's start to convergence. Convergence is the beginning of the first
+    /// five seconds in which all one-second windows have a Jain's index of at least 0.9 while all flows are
+    /// active. A multipath connection counts as one flow.
     pub convergence_s: Option<f64>,
     /// One row per flow, including the subflows of multipath connections.
     pub flows: Vec<FlowResult>,
     /// One row per link; the first is the bottleneck.
     pub links: Vec<LinkResult>,
-    /// Warm-up, excluded from means.
+    /// Length of the warm-up, which means exclude.
     pub warmup_s: f64,
     /// Hash of all events of the run, in hexadecimal; absent for runs in real time, which do not repeat.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ pub struct RunResult {
     /// Counters of transport mechanisms over the whole run; absent for real hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counters: Option<Counters>,
-    /// Greatest memory of a flow in bytes; absent for real hosts.
+    /// Largest memory of a flow in bytes; absent for real hosts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_flow_bytes: Option<u64>,
     /// The real hosts of the run, if any.
@@ -71,21 +71,21 @@ impl RunResult {
     }
 }
 
-/// The hosts of a run in real time.
+/// The hosts of a real-time run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Host {
-    /// The backend: `kernel`, `quic`, or `noq` for noq's controllers.
+    /// The backend: `kernel`, `quic`, or `noq` for the noq library's controllers.
     pub on: &'static str,
     /// The network between the QUIC endpoints: `namespaces` or `loopback`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub between: Option<&'static str>,
-    /// Release of the kernel.
+    /// Release of the hosts' kernel.
     pub kernel: String,
     /// The flows' schemes as the kernel or the QUIC stack names them.
     pub schemes: Vec<String>,
-    /// Settings of the hosts.
+    /// System settings (sysctl) of the hosts.
     pub sysctls: BTreeMap<String, String>,
-    /// Whether the devices take packets larger than the MTU.
+    /// Whether the network devices accept packets larger than the MTU.
     pub offload: bool,
     /// Whether the emulator ran with real-time priority.
     pub real_time: bool,
@@ -93,22 +93,22 @@ pub struct Host {
     pub lateness: Lateness,
     /// CPU time of the emulator per packet, including the kernel's receive path.
     pub cpu_us_per_packet: f64,
-    /// Load average of the machine over one minute, at the end.
+    /// Load average of the machine over one minute, at the end of the run.
     pub load: f64,
-    /// Attempts until the run was undisturbed.
+    /// Number of attempts, the last of which was undisturbed unless `disturbed` is set.
     pub attempts: u32,
-    /// Whether lateness exceeded the bound even in the last attempt.
+    /// Whether lateness exceeded its bound even in the last attempt.
     pub disturbed: bool,
-    /// Our schemes on the kernel's TCP, if a flow used one.
+    /// The shim between the kernel's TCP and our schemes, if a flow used it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shim: Option<Shim>,
-    /// Rates that flows negotiated, if some did.
+    /// The rate negotiation of flows on the hosts, if any flow negotiated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub negotiation: Option<Negotiation>,
     /// Packets dropped by full socket buffers of the QUIC endpoints and the relay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket_drops: Option<u64>,
-    /// The program of flows that receive rates in TCP options, if there were any.
+    /// The program of flows that receive rates in TCP options, if any flow used it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rates: Option<HostRates>,
 }
@@ -120,28 +120,28 @@ pub struct Negotiation {
     pub flows: u64,
     /// Messages that requesters sent.
     pub messages_sent: u64,
-    /// Messages to requesters: answers and adjustments.
+    /// Messages that requesters received: answers and adjustments.
     pub messages_received: u64,
-    /// Messages to requesters that were of another flow, malformed, or out of bounds.
+    /// Messages that requesters refused, because they belonged to another flow, were malformed, or were out of bounds.
     pub messages_refused: u64,
     /// Requests that responders answered.
     pub requests_answered: u64,
-    /// Grants that the program followed.
+    /// Grants that the program applied.
     pub grants: u64,
     /// Grants withdrawn; the flow then continues with CUBIC.
     pub withdrawals: u64,
-    /// Grants beyond the bounds of the program.
+    /// Grants that the program ignored, because they exceeded its bounds.
     pub grants_ignored: u64,
     /// Acknowledgements that the program processed.
     pub acks: u64,
-    /// Acknowledgements during a grant.
+    /// Acknowledgements that the program processed while a grant was in force.
     pub acks_granted: u64,
 }
 
-/// The program of flows whose rates come from the network, and the programs that write and read the option.
+/// The kernel program of flows whose rates come from the network, and the programs that write and read the TCP option.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct HostRates {
-    /// Name of the scheme.
+    /// Name of the program's scheme.
     pub scheme: String,
     /// Acknowledgements that the program processed.
     pub acks: u64,
@@ -149,19 +149,19 @@ pub struct HostRates {
     pub advised: u64,
     /// Invalid rates, which the program ignored.
     pub invalid: u64,
-    /// Fallbacks for lack of rates.
+    /// Number of times that the program fell back to sending without rates, because no rates arrived.
     pub fallbacks: u64,
-    /// SYNs that offered to obey rates.
+    /// SYNs that carried the offer to obey rates.
     pub offered: u64,
-    /// Receivers' connections whose SYN had this offer.
+    /// Connections at receivers whose SYN carried this offer.
     pub accepted: u64,
-    /// SYN-ACKs and acknowledgements with the option; three SACK blocks leave no space for the option.
+    /// SYN-ACKs and acknowledgements that carried the option; three SACK blocks leave no space for it.
     pub written: u64,
     /// Rates read from options.
     pub read: u64,
-    /// Options read without a rate.
+    /// Options read that contained no rate.
     pub unlimited: u64,
-    /// Options of acknowledgements that arrived after a newer acknowledgement.
+    /// Options read from acknowledgements that arrived after a newer acknowledgement.
     pub stale: u64,
     /// Operations that the kernel refused.
     pub errors: u64,
@@ -172,63 +172,63 @@ pub struct HostRates {
 pub struct Shim {
     /// The flows that ran over the shim.
     pub flows: Vec<ShimFlow>,
-    /// Events that the kernel reported or should have reported.
+    /// Number of events that the kernel reported or should have reported.
     pub events: u64,
-    /// Decisions that the kernel applied. A newer decision may replace one that is not applied yet.
+    /// Number of decisions that the kernel applied. A newer decision may replace one that is not applied yet.
     pub decisions: u64,
-    /// Events lost because the ring buffer was full.
+    /// Number of events lost because the ring buffer was full.
     pub drops: u64,
-    /// Events at which the kernel behaved as Reno because no decision came.
+    /// Number of events at which the kernel behaved as Reno because no decision arrived.
     pub fallbacks: u64,
     /// Mean delay from an event to its decision.
     pub decision_delay_mean_us: f64,
-    /// 99th percentile of this delay.
+    /// 99th percentile of the delay from an event to its decision.
     pub decision_delay_p99_us: f64,
-    /// Mean number of events answered together.
+    /// Mean number of events that our schemes answered together.
     pub batch_mean: f64,
-    /// Greatest number of events answered together.
+    /// Largest number of events that our schemes answered together.
     pub batch_max: u64,
 }
 
-/// One flow over the shim.
+/// One flow that ran over the shim.
 #[derive(Clone, Debug, Serialize)]
 pub struct ShimFlow {
-    /// Its label.
+    /// The flow's label.
     pub flow: String,
-    /// The scheme that decided.
+    /// The scheme that made the decisions.
     pub scheme: &'static str,
-    /// Events.
+    /// Number of the flow's events.
     pub events: u64,
-    /// Decisions applied.
+    /// Number of decisions applied to the flow.
     pub decisions: u64,
-    /// Events without a decision.
+    /// Number of the flow's events without a decision.
     pub fallbacks: u64,
 }
 
-/// Delays of deliveries and readings beyond their scheduled times.
+/// Delays of deliveries and telemetry readings beyond their scheduled times.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Lateness {
-    /// Mean of deliveries.
+    /// Mean delay of deliveries.
     pub mean_us: f64,
-    /// 99th percentile of deliveries.
+    /// 99th percentile of the delay of deliveries.
     pub p99_us: f64,
-    /// Longest of deliveries and readings.
+    /// Longest delay of deliveries and readings.
     pub longest_ms: f64,
-    /// Deliveries and readings more than 5 ms late.
+    /// Number of deliveries and readings that were delayed by more than 5 ms.
     pub stalls: u64,
 }
 
-/// Results of one multipath connection, after the warm-up unless stated. Order refers to the connection's data
-/// here, and to the subflow's data in the rows of its subflows.
+/// Results of one multipath connection, after the warm-up unless stated. Here, order refers to the connection's
+/// data; in the rows of its subflows, it refers to the subflow's data.
 #[derive(Clone, Debug, Serialize)]
 pub struct ConnectionResult {
-    /// Its label.
+    /// The connection's label.
     pub connection: String,
-    /// The scheme of its subflows.
+    /// The scheme of the connection's subflows.
     pub scheme: &'static str,
     /// Number of subflows.
     pub subflows: usize,
-    /// In-order payload per second, until the stop of its application.
+    /// In-order payload per second until the connection's application stops.
     pub goodput_mbit_s: f64,
     /// Time from the start to the arrival of all data, for finite connections; whole run.
     pub completion_s: Option<f64>,
@@ -238,12 +238,12 @@ pub struct ConnectionResult {
     pub bytes_delivered: u64,
     /// Payload bytes that arrived more than once, on any subflow; whole run.
     pub duplicate_bytes: u64,
-    /// Greatest number of bytes in the receiver's reordering queue; whole run.
+    /// Largest number of bytes in the receiver's reordering queue; whole run.
     pub reorder_peak_bytes: u64,
-    /// Payload bytes reinjected on another subflow after their path was abandoned; whole run.
+    /// Payload bytes reinjected on another subflow after the path of their first subflow was abandoned; whole run.
     pub reinjected_bytes: u64,
-    /// Payload bytes of opportunistic retransmissions: sent again on a faster subflow because they blocked the
-    /// receive window, or were about to; whole run.
+    /// Payload bytes of opportunistic retransmissions, that is data sent again on a faster subflow because it
+    /// blocked the receive window, or was about to; whole run.
     pub rescued_bytes: u64,
     /// Number of times a path was abandoned; whole run.
     pub paths_given_up: u64,
@@ -252,21 +252,21 @@ pub struct ConnectionResult {
 /// Results of one flow, after the warm-up unless stated.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlowResult {
-    /// Its label.
+    /// The flow's label.
     pub flow: String,
-    /// Its scheme.
+    /// The flow's scheme.
     pub scheme: &'static str,
     /// Two-way propagation delay.
     pub rtt_base_ms: f64,
-    /// In-order payload per second, until the stop of its application.
+    /// In-order payload per second until the flow's application stops.
     pub goodput_mbit_s: f64,
     /// IP bytes received per second.
     pub throughput_mbit_s: f64,
-    /// Retransmitted share of the data packets sent.
+    /// Retransmitted packets as a percentage of the data packets sent.
     pub retransmit_percent: f64,
-    /// Share of the data packets sent that the network dropped.
+    /// Packets that the network dropped, as a percentage of the data packets sent.
     pub loss_percent: f64,
-    /// Least round-trip time.
+    /// Minimum RTT.
     pub rtt_min_ms: Option<f64>,
     /// Mean round-trip time.
     pub rtt_mean_ms: Option<f64>,
@@ -281,17 +281,18 @@ pub struct FlowResult {
     /// Time from the start of a finite flow until all data was acknowledged (TCP) or the connection was
     /// closed (DCCP); whole run.
     pub completion_s: Option<f64>,
-    /// Greatest minus least round-trip time.
+    /// Difference between the maximum and the minimum RTT.
     pub rtt_range_ms: Option<f64>,
-    /// Greatest minus least throughput over bins of 100 ms (a thousandth of the run if that is longer).
+    /// Difference between the maximum and the minimum throughput in intervals of 100 ms, or of a thousandth of
+    /// the run if that is longer.
     pub throughput_range_mbit_s: Option<f64>,
     /// Start time.
     pub start_s: f64,
     /// In-order payload bytes delivered; whole run.
     pub bytes_delivered: u64,
-    /// Data packets sent, retransmissions included.
+    /// Number of data packets sent, including retransmissions.
     pub packets_sent: u64,
-    /// Retransmission timeouts; whole run. `None` if a host does not count them.
+    /// Number of retransmission timeouts; whole run. `None` if a host does not count them.
     pub timeouts: Option<u64>,
     /// Parameters of the scheme that differ from their defaults: `beta=0.8,paced=on`.
     pub params: String,
@@ -305,11 +306,11 @@ pub struct FlowResult {
 pub struct DatagramResult {
     /// Datagrams that arrived; whole run.
     pub delivered: u64,
-    /// Datagrams dropped by the full queue of the sender; whole run.
+    /// Datagrams that the sender's full queue dropped; whole run.
     pub unsent: u64,
     /// Minimum delay between the applications, after the warm-up. Delays include the wait in the sender's
-    /// queue. They are absent for backlogged applications, and for datagrams shorter than the eight bytes of
-    /// the timestamp.
+    /// queue. They are absent for backlogged applications, and for datagrams shorter than the timestamp, which
+    /// has eight bytes.
     pub delay_min_ms: Option<f64>,
     /// Mean delay.
     pub delay_mean_ms: Option<f64>,
@@ -324,55 +325,55 @@ pub struct DatagramResult {
 /// Results of one link, after the warm-up.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinkResult {
-    /// Its name.
+    /// The link's name.
     pub link: String,
-    /// Share of the capacity used.
+    /// Fraction of the link's capacity that was used.
     pub utilization: f64,
-    /// Mean time in the queue.
+    /// Mean time of a packet in the queue.
     pub queue_delay_mean_ms: f64,
-    /// 95th percentile of the time in the queue.
+    /// 95th percentile of the time of a packet in the queue.
     pub queue_delay_p95_ms: f64,
-    /// Packets waiting, averaged over time.
+    /// Number of packets in the queue, averaged over time.
     pub queue_mean_pkt: f64,
-    /// Packets dropped by queue, policer or queue discipline; random loss is not counted.
+    /// Number of packets dropped by queue, policer or queue discipline, without random losses.
     pub drops: u64,
-    /// `drops` as a share of the packets that arrived.
+    /// `drops` as a percentage of the packets that arrived.
     pub drop_percent: f64,
-    /// Packets lost at random.
+    /// Number of packets lost at random.
     pub random_losses: u64,
-    /// Packets marked.
+    /// Number of packets marked.
     pub marks: u64,
-    /// Classes of its queue, if any.
+    /// Results of the classes of the link's queue, if it has classes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassResult>,
-    /// The router algorithm at its port.
+    /// The router algorithm at the link's port.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<RouterResult>,
 }
 
-/// Results of one class of a queue and all classes below it, after the warm-up.
+/// Results of one class of a queue together with all classes below it, after the warm-up.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClassResult {
-    /// Its name.
+    /// The class's name.
     pub class: String,
     /// IP bytes sent per second.
     pub sent_mbit_s: f64,
-    /// Packets dropped because the queue was full or, in a policed class, the tokens were exhausted.
+    /// Number of packets dropped because the queue was full or, in a policed class, because the tokens were exhausted.
     pub drops: u64,
-    /// Packets waiting, averaged over time.
+    /// Number of packets in the queue, averaged over time.
     pub queue_mean_pkt: f64,
-    /// Mean time in the queue.
+    /// Mean time of a packet in the queue.
     pub queue_delay_mean_ms: f64,
 }
 
-/// A router algorithm at the end of a run.
+/// The state of a router algorithm at the end of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct RouterResult {
-    /// Its name.
+    /// The algorithm's name.
     pub kind: &'static str,
-    /// Named internals and counters, with the unit last in the name; states are text.
+    /// Internal values and counters by name, with the unit last in the name; states are strings.
     pub readings: BTreeMap<Cow<'static, str>, Shown>,
-    /// Learned state as text, for the key `network.learned` of scenarios.
+    /// Learned state as a string, for the scenario key `network.learned`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learned: Option<String>,
 }
@@ -386,7 +387,7 @@ pub struct Counters {
     pub recoveries: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Spurious recoveries.
+    /// Recoveries that were found spurious.
     pub spurious_recoveries: u64,
     /// Tail-loss probes.
     pub tlp_probes: u64,
@@ -398,7 +399,7 @@ pub struct Counters {
     pub rtt_samples: u64,
     /// Retransmitted packets.
     pub retransmits: u64,
-    /// Window reductions for ECN marks.
+    /// Window reductions in response to ECN marks.
     pub ecn_reductions: u64,
     /// Delayed acknowledgements.
     pub delayed_acks: u64,

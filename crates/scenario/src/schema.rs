@@ -36,7 +36,7 @@ pub(crate) fn keys_of_items(list: &str) -> Option<&'static [&'static str]> {
     }
 }
 
-/// The full key of a key that is misplaced at the top of a scenario: `flows.rtt` for `rtt`.
+/// The full key of a key that a scenario wrongly states at its top level: `flows.rtt` for `rtt`.
 pub(crate) fn place_of(key: &str) -> Option<String> {
     let tables = [("flows", table::names::<Flow>()), ("network", table::names::<Network>())];
     let (table, _) = tables.into_iter().find(|(_, keys)| keys.contains(&key))?;
@@ -107,7 +107,7 @@ pub enum NetworkKind {
     Graph,
 }
 
-/// Place of random loss.
+/// Position of random loss on a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LossAt {
@@ -171,13 +171,13 @@ pub struct Network {
     /// A file of additional delay of data that changes with time: lines of `at_ms delay_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_trace: Option<String>,
-    /// The buffer of the queue. A BDP is that of the longest base RTT unless another is named: 5bdp@10ms.
+    /// The buffer of the queue. A BDP is computed with the longest base RTT, unless another RTT is stated: 5bdp@10ms.
     pub buffer: Buffer,
     /// The queue discipline.
     pub queue: TextOr<Queue>,
     /// Random loss of data packets.
     pub loss: TextOr<Loss>,
-    /// Place of the random loss: egress, after the queue, or ingress, before it.
+    /// Position of the random loss: egress (after the queue) or ingress (before the queue).
     pub loss_at: LossAt,
     /// Variation of the delay of data packets.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -188,12 +188,12 @@ pub struct Network {
     /// A policer before the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policer: Option<Policer>,
-    /// The router algorithm at the port, by name, or none. In a dumbbell where nothing is stated, the
-    /// router of the first flow whose scheme needs one; elsewhere none.
+    /// The router algorithm at the port, by name, or none. By default, a dumbbell has the router of the first
+    /// flow whose scheme needs one; other networks have none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub router: Option<TextOr<Router>>,
-    /// A JSON file of router state learned in earlier runs, one text per link; relative to the scenario. A
-    /// missing file means no state yet.
+    /// A JSON file of router state learned in earlier runs, one string per link; relative to the scenario. A
+    /// missing file means that there is no state yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub learned: Option<String>,
     /// The controller, for router algorithms that use one.
@@ -267,13 +267,13 @@ table! {
         delay_trace: String,
         /// Its one-way delay.
         delay: Time,
-        /// The buffer of its queue. A BDP is that of the longest base RTT among the flows that use the link.
+        /// The buffer of its queue. A BDP is computed with the longest base RTT among the flows that use the link.
         buffer: Buffer,
         /// Its queue discipline.
         queue: TextOr<Queue>,
         /// Random loss.
         loss: TextOr<Loss>,
-        /// Place of the random loss: egress, after the queue, or ingress, before it.
+        /// Position of the random loss: egress (after the queue) or ingress (before the queue).
         loss_at: LossAt,
         /// Variation of its delay.
         jitter: TextOr<Jitter>,
@@ -312,7 +312,7 @@ table! {
         ; // optional:
         /// Parameters of the scheme.
         params: BTreeMap<String, ParamValue>,
-        /// The label in results (the scheme's name); several flows of one label are numbered.
+        /// The label in results (the scheme's name); flows with the same label are numbered.
         label: String,
         /// Base round-trip time (in a graph or parking lot, that of the path).
         rtt: Time,
@@ -357,13 +357,13 @@ table! {
         source: String,
         /// The receiver's IPv4 address (one for each entry of `flows`, or for each `content`).
         destination: String,
-        /// The content that it sends: flows with the same content and destination are subflows of one
-        /// transmission (each its own).
+        /// The content that the flow sends: flows with the same content and destination are subflows of one
+        /// transmission (each flow sends a separate content).
         content: u32,
         /// The least rate it accepts, where rates are negotiated (any).
         min_rate: Rate,
-        /// The greatest rate it requests, where rates are negotiated (no limit). Each subflow negotiates on
-        /// its own, with this limit.
+        /// The greatest rate it requests, where rates are negotiated (no limit). Each subflow negotiates
+        /// separately, with this limit.
         max_rate: Rate,
         /// The greatest rate its receiver accepts on each subflow, where rates are negotiated (no limit).
         receive_rate: Rate,

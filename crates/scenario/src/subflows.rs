@@ -7,7 +7,8 @@ use crate::diagnostic::{Diagnostic, refuse};
 use crate::schema::Flow;
 use crate::schema::subflows::{Subflow, Subflows};
 
-/// Subflows of entry `index`, each as a flow with the name of its table. A plain flow has one subflow.
+/// The subflows of entry `index`, each as a flow with the name of the table that states it. A plain flow has
+/// one subflow.
 pub(crate) fn each(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result<Vec<(Flow, String)>, Diagnostic> {
     let table = format!("flows.{index}");
     let key = |name: &str| format!("{table}.{name}");
@@ -46,7 +47,7 @@ pub(crate) fn each(flow: &Flow, index: usize, scheme: &schemes::Entry) -> Result
         Subflows::Each(list) => {
             let each = |(nth, own): (usize, &Subflow)| {
                 let route = own.route.clone().or_else(|| flow.route.clone());
-                // The flow's reverse route does not fit a subflow with its own route.
+                // The flow's reverse route does not match a subflow that states its own route.
                 let reverse = match (&own.route, &own.reverse_route) {
                     (_, Some(reverse)) => Some(reverse.clone()),
                     (Some(_), None) => None,

@@ -3,10 +3,10 @@
 use crate::diagnostic::{COMMAND_LINE, Diagnostic, Location, ScenarioError};
 use crate::tree::{KeyValue, Node, Tree, names_in};
 
-/// Greatest number of runs of a sweep; more are certainly a mistake.
+/// Maximum number of runs of a sweep; a larger number is certainly a mistake.
 pub(crate) const MAX_RUNS: u64 = 100_000;
 
-/// One value of an axis: its label, and the keys that it sets.
+/// One value of an axis, with its label and the keys that it sets.
 #[derive(Clone, Debug)]
 struct Choice {
     label: String,
@@ -29,21 +29,21 @@ struct Axis {
 }
 
 impl Axis {
-    /// The keys that its values set.
+    /// The keys that the values of the axis set.
     fn sets(&self) -> impl Iterator<Item = &Setting> {
         self.choices.iter().flat_map(|choice| &choice.sets)
     }
 }
 
-/// A grid over one scenario.
+/// The grid of all points of a scenario's sweep.
 pub(crate) struct Grid {
     base: Tree,
     axes: Vec<Axis>,
-    /// Overrides for single items of a list whose items are swept together; applied last.
+    /// Overrides of single list items whose lists are swept; applied after all axes.
     last: Vec<Setting>,
 }
 
-/// Name of the axis of `cases`.
+/// Name of the axis that `cases` defines.
 const CASE: &str = "case";
 
 impl Grid {
@@ -70,7 +70,8 @@ impl Grid {
         Ok(grid)
     }
 
-    /// Rejects an axis over all items of a list if each item has a separate value: the axis would have no effect.
+    /// Rejects an axis over all items of a list if every item also has a separate value, because the axis would
+    /// then have no effect.
     fn check_runs(&self, axis: &Axis) -> Result<(), Diagnostic> {
         let Some((list, key)) = axis.name.split_once('.') else { return Ok(()) };
         let Some(Node::List(items)) = self.base.get(list).map(|entry| &entry.value.node) else {
@@ -90,7 +91,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Applies one override: a list adds or replaces an axis; a single value replaces the file's value.
+    /// Applies one override: a list of values adds or replaces an axis; a single value replaces the value in the file.
     fn apply(&mut self, key: &str, text: &str) -> Result<(), Diagnostic> {
         let at = Location::CommandLine;
         if key == "sweep" || key.starts_with("sweep.") {
@@ -105,7 +106,7 @@ impl Grid {
                 .accepted("a key that no case sets")
                 .at(at));
         }
-        // An override of all items replaces the file's axis over one item.
+        // An override of all items of a list replaces the file's axis over one of these items.
         let ended = |axis: &Axis| axis.name != key && covers(key, &axis.name);
         let own = |axis: &&Axis| ended(axis) && axis.sets().any(|set| set.at == at);
         if let Some(axis) = self.axes.iter().find(own) {
@@ -137,7 +138,7 @@ impl Grid {
         match position {
             Some(position) => self.axes[position] = axis,
             None => {
-                // Axes over keys inside this table apply after it.
+                // Axes over keys inside this table must apply after the table's axis.
                 let inside = self.axes.iter().position(|other| undoes(key, &other.name));
                 self.axes.insert(inside.unwrap_or(self.axes.len()), axis);
             }
@@ -145,7 +146,7 @@ impl Grid {
         Ok(())
     }
 
-    /// Prefixes the key of an error with `sweep.` if the file sweeps that key.
+    /// Prefixes the key of an error with `sweep.` if the file sweeps this key.
     pub(crate) fn prefix(&self, mut error: ScenarioError) -> ScenarioError {
         let mut swept = self.sets().filter(|set| set.at != Location::CommandLine);
         if let Some(key) = &mut error.key
@@ -157,17 +158,17 @@ impl Grid {
         error
     }
 
-    /// The keys that its axes set.
+    /// The keys that the grid's axes set.
     fn sets(&self) -> impl Iterator<Item = &Setting> {
         self.axes.iter().flat_map(Axis::sets)
     }
 
-    /// The scenario without its sweep.
+    /// The scenario without its sweep, with the overrides applied.
     pub(crate) const fn base(&self) -> &Tree {
         &self.base
     }
 
-    /// The number of points; `None` beyond 64 bits.
+    /// The number of points; `None` if it exceeds 64 bits.
     pub(crate) fn len(&self) -> Option<u64> {
         self.axes.iter().try_fold(1u64, |product, axis| product.checked_mul(axis.choices.len() as u64))
     }
@@ -195,7 +196,7 @@ impl Grid {
     }
 }
 
-/// The key of an axis in messages: the key of `--set`, or the key below `[sweep]` in a file.
+/// The name of an axis's key in messages: the key of `--set`, or the key below `[sweep]` in a file.
 fn swept_key(key: &str, at: Location) -> String {
     if at == Location::CommandLine { key.to_owned() } else { format!("sweep.{key}") }
 }
@@ -209,8 +210,8 @@ fn check_sweepable(key: &str, at: Location) -> Result<(), Diagnostic> {
     }
 }
 
-/// Whether setting `key` replaces the value at `other`, which equals `key` or lies below it. A list without an index
-/// covers each of its items.
+/// Whether setting `key` replaces the value at `other`, because `other` equals `key` or lies below it. A list
+/// without an index covers each of its items.
 fn undoes(key: &str, other: &str) -> bool {
     let mut rest = key.split('.').peekable();
     for segment in other.split('.') {
@@ -224,12 +225,13 @@ fn undoes(key: &str, other: &str) -> bool {
     rest.peek().is_none()
 }
 
-/// Like [`undoes`], but not for a key below `key`.
+/// Like [`undoes`], but `other` must not lie below `key`.
 fn covers(key: &str, other: &str) -> bool {
     undoes(key, other) && names_in(key).count() == names_in(other).count()
 }
 
-/// Rejects an axis that replaces a key of an earlier axis, whose labels would then be wrong: axes apply in order.
+/// Rejects an axis that replaces a key set by an earlier axis: axes apply in order, so the labels of the
+/// earlier axis would be wrong.
 fn check_distinct(axes: &[Axis]) -> Result<(), Diagnostic> {
     let mut seen: Vec<&str> = Vec::new();
     for axis in axes {
@@ -254,7 +256,7 @@ fn check_distinct(axes: &[Axis]) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Rejects duplicate values: the run would count twice in every mean.
+/// Rejects duplicate values of an axis, because their run would count twice in every mean.
 fn check_different(axis: &Axis) -> Result<(), Diagnostic> {
     for (index, choice) in axis.choices.iter().enumerate() {
         if axis.choices[..index].iter().any(|earlier| earlier.label == choice.label) {
@@ -269,7 +271,7 @@ fn check_different(axis: &Axis) -> Result<(), Diagnostic> {
     Ok(())
 }
 
-/// Reads an axis, or the axes of a table: `network.buffer` without quotes is a table in TOML.
+/// Reads an axis, or several axes from a table: in TOML, `network.buffer` without quotes is a table.
 fn read_axes(key: &str, entry: &KeyValue, axes: &mut Vec<Axis>) -> Result<(), Diagnostic> {
     let name = format!("sweep.{key}");
     match &entry.value.node {
@@ -294,7 +296,7 @@ fn read_axes(key: &str, entry: &KeyValue, axes: &mut Vec<Axis>) -> Result<(), Di
     }
 }
 
-/// Reads `cases`: one axis whose points set several keys at once.
+/// Reads `cases`: one axis, each of whose values sets several keys.
 fn cases(entry: &KeyValue) -> Result<Axis, Diagnostic> {
     let refuse = |found: String, at| {
         Diagnostic::new("sweep.cases", found)
@@ -314,7 +316,8 @@ fn cases(entry: &KeyValue) -> Result<Axis, Diagnostic> {
         for entry in entries {
             match (&entry.value.node, entry.key.as_str()) {
                 (_, "label") => label = Some(entry.value.label()),
-                // `network.rate = …` without quotes: one level of tables, because a value may be a table.
+                // `network.rate = …` without quotes is a table. Enter one level of tables only, because a value
+                // may be a table, too.
                 (Node::Table(inner), "network" | "tcp" | "trace" | "flows" | "links") => {
                     sets.extend(inner.iter().map(|inner| setting(format!("{}.{}", entry.key, inner.key), inner)));
                 }
@@ -336,7 +339,7 @@ fn setting(key: String, entry: &KeyValue) -> Setting {
 }
 
 /// Splits `a,b` at commas outside brackets and quotes. Parameters stay with their scheme: in
-/// `bbr,cubic:beta=0.8,fast=off` a part that reads `name=value` after a part with a colon continues that part.
+/// `bbr,cubic:beta=0.8,fast=off`, a part `name=value` that follows a part with a colon belongs to that part.
 fn split_list(text: &str) -> Vec<String> {
     let (mut parts, mut depth, mut quote) = (vec![String::new()], 0u32, None);
     for c in text.chars() {
@@ -373,7 +376,7 @@ fn split_list(text: &str) -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// Lists split at commas outside values.
+    /// Lists are split at the commas between values, not at commas inside a value.
     #[test]
     fn split_list_keeps_commas_inside_values() {
         assert_eq!(split_list("0.1bdp, 1bdp"), ["0.1bdp", "1bdp"]);

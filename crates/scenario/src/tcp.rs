@@ -1,4 +1,4 @@
-//! TCP settings of a flow: each option of the table, from the keys that a scenario states.
+//! Resolves the TCP settings of a flow from the keys that a scenario states.
 
 use narrows_cc::{Bytes, EcnNeed};
 use narrows_tcp::TcpConfig;
@@ -11,12 +11,12 @@ use crate::schema::tcp::Stated;
 /// Largest window that 32-bit sequence numbers and the window scale allow (RFC 7323 section 2.3).
 const RECEIVE_WINDOW_MAX: Bytes = Bytes::new(1 << 30);
 
-/// Header lengths: the longest header leaves 28 of a packet's 65535 bytes, for three SACK blocks.
+/// Accepted header lengths. The longest header leaves 28 bytes of a packet's 65535, which three SACK blocks need.
 const HEADERS: std::ops::RangeInclusive<u16> = 20..=65_507;
 
-/// Resolves TCP settings: those of the flow, else the common ones, else those of the profile, else the ECN mode
-/// that the flow's scheme needs, else TCP as deployed. A mapping option takes `mapped` bytes of each segment,
-/// so that full packets keep their size.
+/// Resolves TCP settings: the flow's, else the common ones, else the profile's, else (for ECN) the mode that
+/// the flow's scheme needs, else Linux's. A mapping option takes `mapped` bytes of each segment, so that the
+/// size of full packets stays the same.
 pub(crate) fn settings(
     common: &Tcp,
     own: Option<&Tcp>,
@@ -44,7 +44,7 @@ pub(crate) fn settings(
     Ok(config)
 }
 
-/// Checks counts, and the sizes of packets.
+/// Checks counts and packet sizes.
 fn sizes(stated: &Stated<'_>, default: &TcpConfig) -> Result<(), Diagnostic> {
     let segment = stated.get("segment_bytes", |keys| keys.segment.as_ref());
     let header = stated.get("header_bytes", |keys| keys.header.as_ref());
@@ -71,7 +71,7 @@ fn sizes(stated: &Stated<'_>, default: &TcpConfig) -> Result<(), Diagnostic> {
     }
 }
 
-/// Checks the receive window and the largest burst.
+/// Checks the receive window and the maximum burst.
 fn amounts(stated: &Stated<'_>, config: &TcpConfig) -> Result<(), Diagnostic> {
     let mss = Bytes::new(config.segment.into());
     let window = stated.get("receive_window", |keys| keys.receive_window.as_ref());
@@ -83,7 +83,7 @@ fn amounts(stated: &Stated<'_>, config: &TcpConfig) -> Result<(), Diagnostic> {
         && burst.is_none()
         && config.max_burst < mss * 2
     {
-        // The least burst of TSO has two segments (Linux `tcp_min_tso_segs`).
+        // The smallest TSO burst has two segments (Linux `tcp_min_tso_segs`).
         let message = "bursts of several segments, but the profile limits bursts to one (`max_burst`)";
         return refuse(key, message, "max_burst = \"65215B\" beside it, or tso = false");
     }

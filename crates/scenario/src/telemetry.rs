@@ -1,4 +1,4 @@
-//! Telemetry for display: unit last in the name, rates in Mbit/s, times in ms, states as text.
+//! Telemetry for display: names end with the unit, rates are in Mbit/s, times in ms, and states are strings.
 
 use std::borrow::Cow;
 
@@ -6,7 +6,7 @@ use narrows_cc::Value;
 use narrows_routers::Reading;
 use serde::Serialize;
 
-/// Value of an item, in the unit at the end of its name.
+/// Value of a telemetry item, in the unit at the end of the item's name.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Shown {
@@ -23,7 +23,7 @@ fn number(name: &'static str, unit: &str, value: f64) -> Item {
     (format!("{name}_{unit}").into(), Shown::Number(value))
 }
 
-/// An item of a scheme.
+/// A telemetry item of a scheme.
 pub fn of_scheme(name: &'static str, value: Value) -> Item {
     match value {
         Value::Rate(rate) => number(name, "mbit_s", rate.as_mbit_per_sec()),
@@ -34,7 +34,7 @@ pub fn of_scheme(name: &'static str, value: Value) -> Item {
     }
 }
 
-/// An item of a router.
+/// A telemetry item of a router.
 pub fn of_router(name: &'static str, reading: Reading) -> Item {
     match reading {
         Reading::Rate(rate) => number(name, "mbit_s", rate / 125_000.0),
@@ -51,10 +51,10 @@ mod tests {
 
     use super::*;
 
-    /// Equal values of a scheme and a router algorithm have the same name and number.
+    /// Equal values of a scheme and of a router algorithm are displayed with the same name and number.
     #[test]
     fn same_values_of_scheme_and_router_are_shown_alike() {
-        // 1 Mbit/s is 125 000 bytes per second.
+        // A rate of 1 Mbit/s is 125 000 bytes per second.
         let rate = Value::Rate(Rate::from_bytes_per_sec(250_000));
         for (value, reading, name, shown) in [
             (rate, Reading::Rate(250_000.0), "x_mbit_s", Shown::Number(2.0)),
@@ -66,7 +66,7 @@ mod tests {
             assert_eq!(of_scheme("x", value), (name.into(), shown));
             assert_eq!(of_router("x", reading), (name.into(), shown));
         }
-        // Rates below one byte per second stay above zero.
+        // Rates below one byte per second are not rounded to zero.
         assert_eq!(of_router("x", Reading::Rate(0.125)).1, Shown::Number(1e-6));
     }
 }

@@ -18,10 +18,10 @@ use crate::schema::short::TextOr;
 use crate::schema::table::first_stated;
 use crate::schema::{Link, LossAt, Network, NetworkKind, Policer, Reorder, Scenario};
 
-/// A value and its key.
+/// A value and the key that states it.
 pub(crate) type Stated<'a, T> = (&'a T, String);
 
-/// Loss, reordering, jitter and policing of a link.
+/// Loss, reordering, jitter and policing on a link.
 #[derive(Clone)]
 pub(crate) struct Conditions<'a> {
     pub(crate) loss: Stated<'a, Loss>,
@@ -40,14 +40,14 @@ pub(crate) struct OneWayLink<'a> {
     from: usize,
     to: usize,
     pub(crate) capacity: Capacity,
-    /// Rate; for a capacity trace, its mean.
+    /// The link's rate; for a capacity trace, its mean rate.
     pub(crate) rate: Rate,
     pub(crate) delay: Nanos,
     /// Buffer; ample by default.
     pub(crate) buffer: Option<Stated<'a, Buffer>>,
     pub(crate) queue: Option<Stated<'a, Queue>>,
     pub(crate) router: Option<Stated<'a, Router>>,
-    /// Impairments; none in the reverse direction of a duplex link.
+    /// Impairments of the link; `None` in the reverse direction of a duplex link.
     pub(crate) conditions: Option<Conditions<'a>>,
     /// Whether the scenario lists the link.
     pub(crate) listed: bool,
@@ -60,7 +60,7 @@ pub(crate) struct Topology<'a> {
     pub(crate) links: Vec<OneWayLink<'a>>,
 }
 
-/// The tables that state the keys of a link: its own, if any, and the network's.
+/// The tables that state the keys of a link: the link's table, if any, and the table of the network.
 #[derive(Clone, Copy)]
 struct Tables<'a, 't> {
     network: &'a Network,
@@ -69,7 +69,7 @@ struct Tables<'a, 't> {
     table: &'t str,
 }
 
-/// The value in the link's table, else in the network's.
+/// The value in the link's table, else the value in the network's table.
 fn pick<'a, T>(table: &str, key: &str, own: Option<&'a T>, common: Option<&'a T>) -> Option<Stated<'a, T>> {
     let own = own.map(|value| (value, format!("{table}.{key}")));
     own.or_else(|| common.map(|value| (value, format!("network.{key}"))))
@@ -91,7 +91,7 @@ impl<'a> Tables<'a, '_> {
     fn conditions(self, carried: &Carried, inputs: &mut Inputs<'_>) -> Result<Conditions<'a>, Diagnostic> {
         let Self { network, link, table } = self;
         let (loss_file, delay_file) = (pick!(self.loss_trace), pick!(self.delay_trace));
-        // A generated path includes loss and delay.
+        // A generated path already includes loss and delay.
         if carried.loss.is_some()
             && let Some((_, key)) = loss_file.as_ref().or(delay_file.as_ref())
         {
@@ -111,7 +111,7 @@ impl<'a> Tables<'a, '_> {
         })
     }
 
-    /// Builds a listed link from one node to another.
+    /// Creates a listed link from one node to another.
     fn link(
         self,
         name: String,
@@ -142,13 +142,13 @@ type Checked = Result<(), Diagnostic>;
 
 const NO_RATE: &str = "a rate such as 100mbit, a capacity_trace, or radio = \"5g\"";
 
-/// The common capacity, which dumbbells and parking lots require.
+/// The capacity in `[network]`, which dumbbells and parking lots require.
 fn needed(carried: Option<Carried>) -> Result<Carried, Diagnostic> {
     carried.ok_or_else(|| Diagnostic::new("network.rate", "this key is missing").accepted(NO_RATE))
 }
 
 impl<'a> Topology<'a> {
-    /// The network of a scenario.
+    /// Creates the network of a scenario.
     pub(crate) fn new(scenario: &'a Scenario, inputs: &mut Inputs<'_>) -> Result<Self, Diagnostic> {
         let network = &scenario.network;
         let kind = match (network.kind, scenario.links.is_empty()) {
@@ -296,7 +296,7 @@ impl<'a> Topology<'a> {
     }
 }
 
-/// Refuses keys of another kind of network.
+/// Refuses keys that only other kinds of networks have.
 fn check_kind(network: &Network, kind: NetworkKind) -> Checked {
     let only = |key: &str, kinds: &str| {
         refuse(format!("network.{key}"), format!("only {kinds} has this key"), "omit this key")

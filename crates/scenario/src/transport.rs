@@ -1,4 +1,4 @@
-//! Choice of the transport that carries a scheme.
+//! Selection of the transport that carries a scheme.
 
 use narrows_cc::schemes;
 use narrows_dccp::Ccid;
@@ -6,12 +6,12 @@ use narrows_dccp::Ccid;
 use crate::schema::Flow;
 use crate::schema::value::Protocol;
 
-/// The transport of a flow: the stated one, or by default the transport that its scheme is designed for.
+/// The transport of a flow: the stated transport, or by default the transport for which the flow's scheme is designed.
 pub(crate) fn protocol(flow: &Flow, scheme: &schemes::Entry) -> Protocol {
     stated_or_made_for(flow.protocol, scheme)
 }
 
-/// The stated transport, or by default the transport that the scheme is designed for.
+/// The stated transport, or by default the transport for which the scheme is designed.
 pub(crate) fn stated_or_made_for(stated: Option<Protocol>, scheme: &schemes::Entry) -> Protocol {
     let made_for_datagrams = Ccid::of(scheme) != Ccid::Other;
     stated.unwrap_or(if made_for_datagrams { Protocol::Dccp } else { Protocol::Tcp })

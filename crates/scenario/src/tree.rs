@@ -1,5 +1,5 @@
-//! A scenario as written: values with their locations, keys in file order. TOML, JSON and the command line all
-//! become this tree, so that they share one reader and its messages.
+//! A scenario as written: values with their locations, and keys in file order. TOML, JSON and command-line
+//! values are all converted to this tree, so that they share one reader and its messages.
 
 use serde::de::{self, MapAccess, SeqAccess, Visitor};
 use toml::de::{DeTable, DeValue};
@@ -35,12 +35,12 @@ pub(crate) struct KeyValue {
 }
 
 impl Tree {
-    /// Parses a scenario's text: JSON if the first character is a brace, TOML otherwise.
+    /// Parses a scenario's text, as JSON if its first character is a brace, and otherwise as TOML.
     pub(crate) fn parse(text: &str) -> Result<Self, Diagnostic> {
         if text.trim_start().starts_with('{') {
             return Self::parse_json(text);
         }
-        // A JSON list of one name could also be the header of a TOML table.
+        // A JSON list of one string could also be the header of a TOML table.
         match serde_json::from_str::<Vec<Self>>(text).as_deref() {
             Err(_) | Ok([Self { node: Node::Text(_) | Node::List(_), .. }]) => Self::parse_toml(text),
             Ok(_) => {
@@ -80,7 +80,7 @@ impl Tree {
         })
     }
 
-    /// Parses a value of the command line: TOML if it is valid TOML, otherwise a string.
+    /// Parses a value from the command line: as TOML if the text is valid TOML, otherwise as a string.
     pub(crate) fn from_command_line(text: &str) -> Self {
         let value = DeValue::parse(text).ok().and_then(|value| match value.get_ref() {
             DeValue::Datetime(_) => None,
@@ -92,7 +92,7 @@ impl Tree {
         tree
     }
 
-    /// Sets the location of the whole tree.
+    /// Sets the location of all values in the tree.
     fn move_to(&mut self, location: Location) {
         self.at = location;
         match &mut self.node {
@@ -105,7 +105,7 @@ impl Tree {
         }
     }
 
-    /// The entry of a key in a table.
+    /// The entry of a key, if this value is a table.
     pub(crate) fn get(&self, key: &str) -> Option<&KeyValue> {
         match &self.node {
             Node::Table(entries) => entries.iter().find(|entry| entry.key == key),
@@ -113,14 +113,14 @@ impl Tree {
         }
     }
 
-    /// Removes an entry from a table.
+    /// Removes and returns an entry of a table.
     pub(crate) fn take(&mut self, key: &str) -> Option<KeyValue> {
         let Node::Table(entries) = &mut self.node else { return None };
         let index = entries.iter().position(|entry| entry.key == key)?;
         Some(entries.remove(index))
     }
 
-    /// The location of the value at a dotted key, or of its nearest stated parent.
+    /// The location of the value at a dotted key; if the key is not stated, the location of the nearest parent that is.
     pub(crate) fn location(&self, key: &str) -> Location {
         let mut here = self;
         for segment in key.split('.') {
@@ -130,7 +130,7 @@ impl Tree {
         here.at
     }
 
-    /// The value of a key, or the item of this number.
+    /// The value of a key in a table, or the item with this number in a list.
     pub(crate) fn child(&self, segment: &str) -> Option<&Self> {
         match &self.node {
             Node::List(items) => items.get(segment.parse::<usize>().ok()?),
@@ -138,7 +138,7 @@ impl Tree {
         }
     }
 
-    /// Sets the value at a dotted key. A list without an index stands for all its items. Creates missing tables.
+    /// Sets the value at a dotted key, and creates missing tables. A list without an index stands for all its items.
     pub(crate) fn set(&mut self, key: &str, value: &Tree, at: Location) -> Result<(), Diagnostic> {
         let path: Vec<&str> = key.split('.').collect();
         if path.iter().any(|segment| segment.is_empty()) {
@@ -155,7 +155,7 @@ impl Tree {
             return Ok(());
         };
         let whole = || path.join(".");
-        // `queue = "codel"` is short for a table, and so `network.queue.target` can be set on it.
+        // `queue = "codel"` is the short form of a table, so `network.queue.target` can be set in it.
         if let (Node::Text(kind), "queue" | "app") = (&self.node, path[depth.saturating_sub(1)]) {
             let value = Tree { node: Node::Text(kind.clone()), at: self.at };
             self.node = Node::Table(vec![KeyValue { key: "kind".into(), at: self.at, value }]);
@@ -217,7 +217,7 @@ impl Tree {
         }
     }
 
-    /// The kind of the value, with its article.
+    /// The type of the value, with an article, for messages.
     pub(crate) fn kind(&self) -> &'static str {
         match self.node {
             Node::Null => "nothing",
@@ -250,12 +250,12 @@ impl std::fmt::Display for Tree {
     }
 }
 
-/// The names in a dotted key, without the numbers of items: `flows`, `rtt` for `flows.0.rtt`.
+/// The names in a dotted key, without the numbers of list items: `flows` and `rtt` for `flows.0.rtt`.
 pub(crate) fn names_in(key: &str) -> impl Iterator<Item = &str> {
     key.split('.').filter(|segment| segment.parse::<usize>().is_err())
 }
 
-/// Whether no value follows an equals sign that ends the text before `start`.
+/// Whether the text before `start` ends with an equals sign without a value.
 fn lacks_value(text: &str, start: usize) -> bool {
     let blank = [' ', '\t'];
     text.split_at_checked(start).is_some_and(|(before, after)| {
@@ -268,7 +268,8 @@ fn lacks_value(text: &str, start: usize) -> bool {
 fn from_table(table: &DeTable<'_>) -> Result<Node, Diagnostic> {
     let mut entries = Vec::with_capacity(table.len());
     for (key, value) in table {
-        // The span of a table covers only its header, and nothing if the table is implied: use the key's.
+        // The span of a table covers only its header, and covers nothing if the table is implied, so use the
+        // span of its key.
         let key_at = key.span().start;
         let at = if value.get_ref().is_table() { key_at } else { value.span().start };
         let node =
@@ -356,7 +357,7 @@ impl<'de> Visitor<'de> for TreeVisitor {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Tree, A::Error> {
         let mut entries = Vec::new();
         while let Some((key, value)) = map.next_entry::<String, Tree>()? {
-            // Front ends may send null for keys that are not stated.
+            // Front ends may send null for keys that are not stated, so ignore null.
             if !matches!(value.node, Node::Null) {
                 entries.push(KeyValue { key, at: Location::Unknown, value });
             }

@@ -1,5 +1,5 @@
-//! Warnings about settings without effect: flows whose router algorithm is missing on the path, and settings
-//! of an unused transport.
+//! Warnings about settings without effect: keys for a router algorithm that is missing on the path, and
+//! settings of an unused transport.
 
 use narrows_cc::schemes;
 use narrows_dccp::Ccid;
@@ -11,7 +11,7 @@ use crate::flow_entry::FlowEntry;
 use crate::schema::table::object;
 use crate::schema::{Flow, Scenario};
 
-/// Warnings about common settings of a transport without flows.
+/// Warnings about common settings of a transport that no flow uses.
 pub(crate) fn transports(scenario: &Scenario, entries: &[FlowEntry]) -> Vec<Diagnostic> {
     let uses = |datagrams: bool| entries.iter().any(|entry| entry.kind.datagrams.is_some() == datagrams);
     let mut warnings = Vec::new();
@@ -38,7 +38,7 @@ fn initial_window(scenario: &Scenario, index: usize, entry: &FlowEntry) -> Optio
     let datagrams = entry.kind.datagrams.as_ref().filter(|_| own || stated)?;
     let key = if own { format!("flows.{index}.dccp.initial_window") } else { "dccp.initial_window".to_owned() };
     let name = entry.kind.scheme.info.name;
-    // RFC 4341 section 5: the initial window of RFC 3390, in packets.
+    // RFC 4341 section 5: the initial window is that of RFC 3390, in packets.
     let most = (4_380 / u32::from(datagrams.datagram)).clamp(2, 4);
     match Ccid::of(entry.kind.scheme) {
         Ccid::TcpLike if datagrams.initial_window > most => {
@@ -57,8 +57,8 @@ pub(crate) fn initial_windows(scenario: &Scenario, entries: &[FlowEntry]) -> Vec
     entries.iter().enumerate().filter_map(|(index, entry)| initial_window(scenario, index, entry)).collect()
 }
 
-/// Warnings about keys of entry `index` without effect. `answered` returns whether a path of the flow has the
-/// router algorithm of a name.
+/// Warnings about keys without effect in entry `index`. `answered` returns whether a path of the flow has the
+/// router algorithm with a given name.
 pub(crate) fn of_flow(
     flow: &Flow,
     index: usize,

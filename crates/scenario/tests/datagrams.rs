@@ -1,4 +1,4 @@
-//! Flows over datagrams: choice of the transport, settings, and refusals.
+//! DCCP flows: choice of the transport, settings, and refusals.
 
 use crate::texts::{spec, warnings};
 use narrows_dccp::Config;
@@ -18,12 +18,12 @@ fn accepted(head: &str, flows: &[String]) -> Plan {
     spec(&text(head, flows)).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// The settings of the first flow.
+/// The DCCP settings of the first flow.
 fn settings(head: &str, scheme: &str, more: &str) -> Config {
     accepted(head, &[flow(scheme, more)]).flows.remove(0).datagrams.expect("datagrams carry it")
 }
 
-/// DCCP carries the schemes made for datagrams, and other schemes if the flow states it.
+/// DCCP carries the schemes designed for datagrams, and other schemes if the flow states `protocol`.
 #[test]
 fn datagrams_carry_schemes_made_for_them_and_others_on_request() {
     let flows = [
@@ -39,7 +39,7 @@ fn datagrams_carry_schemes_made_for_them_and_others_on_request() {
     assert_eq!(carried, [true, true, true, false, true, false, false]);
 }
 
-/// Unset settings have the documented defaults.
+/// Settings that a scenario does not state have the documented defaults.
 #[test]
 fn dccp_unstated_settings_have_documented_defaults() {
     let plain = settings("", "ccid3", "");
@@ -51,7 +51,7 @@ fn dccp_unstated_settings_have_documented_defaults() {
     assert_eq!((tcp.segment, tcp.header), (1448, 36));
 }
 
-/// The table of a flow overrides the common one key by key.
+/// The `dccp` table of a flow overrides the common table key by key.
 #[test]
 fn dccp_table_of_flow_overrides_common_table_by_key() {
     let common = "[dccp]\ndatagram_bytes = 500\nack_ratio = 4\nshort_sequence_numbers = true\nsequence_window = 200\n\
@@ -68,14 +68,14 @@ fn dccp_table_of_flow_overrides_common_table_by_key() {
     assert!(accepted(common, &[flow("cubic", "")]).flows[0].datagrams.is_none());
 }
 
-/// A scheme over datagrams keeps its parameters.
+/// A scheme that runs over DCCP keeps its parameters.
 #[test]
 fn dccp_scheme_keeps_its_parameters() {
     let set = settings("", "dccp-bbr:loss_low=0.1", "");
     assert!((set.params.number("loss_low") - 0.1).abs() < 1e-12);
 }
 
-/// The least and the greatest value of each range are accepted.
+/// The smallest and the largest value of each range are accepted.
 #[test]
 fn dccp_range_ends_are_accepted() {
     for (key, least, most) in [
@@ -92,7 +92,7 @@ fn dccp_range_ends_are_accepted() {
     }
 }
 
-/// A video has the stated parameters, and the documented defaults for the rest.
+/// A video has the stated parameters, and the documented defaults for the others.
 #[test]
 fn video_unstated_parameters_are_those_of_the_reference() {
     let app = |more: &str| {
@@ -110,7 +110,7 @@ fn video_unstated_parameters_are_those_of_the_reference() {
     assert_eq!(of(app(all)), (250_000, 25.0, 1, 1.0, 0.0));
 }
 
-/// Each setting of a transport that no flow uses gives a warning.
+/// Each setting of a transport that no flow uses causes a warning.
 #[test]
 fn settings_of_unused_transport_give_warnings() {
     let head = "[tcp]\nack_every = 8\nsegment_bytes = 500\n[dccp]\nqueue = 9\n";
@@ -125,14 +125,14 @@ fn settings_of_unused_transport_give_warnings() {
     assert_eq!(warnings(&text("", &[flow("ccid2", "")])), []);
 }
 
-/// An initial window that the flow's CCID does not use gives a warning.
+/// An initial window that the flow's CCID does not use causes a warning.
 #[test]
 fn initial_window_unused_by_ccid_gives_warning() {
     let own = |scheme: &str, window: u32, size: u32| {
         let dccp = format!("dccp = {{ initial_window = {window}, datagram_bytes = {size} }}");
         warnings(&text("", &[flow(scheme, &dccp)])).into_iter().map(|(_, message)| message).collect::<Vec<_>>()
     };
-    // RFC 3390: 4380 bytes, at least two and at most four packets.
+    // RFC 3390 allows 4380 bytes, but at least two and at most four packets.
     for (size, most) in [(500, 4), (1448, 3), (4000, 2)] {
         assert_eq!(own("ccid2", most, size), [""; 0]);
         let message = format!("ccid2 starts with at most {most} datagrams of this size (RFC 3390)");
@@ -147,7 +147,7 @@ fn initial_window_unused_by_ccid_gives_warning() {
     assert_eq!(warnings(&common), [(Some(2), message.to_owned())]);
 }
 
-/// A send queue that would exhaust memory is refused.
+/// A queue at the sender that would exhaust memory is refused.
 #[test]
 fn dccp_queue_beyond_memory_is_refused() {
     let refused = |head: &str, more: &str| spec(&text(head, &[flow("ccid2", more)])).expect_err("too much");
@@ -160,7 +160,7 @@ fn dccp_queue_beyond_memory_is_refused() {
     assert!(common.contains(": dccp.queue: 300000 datagrams of 65000 B are 19.5 GB"), "{common}");
 }
 
-/// The keys of a flow without a network have the same meaning as in a scenario.
+/// The keys of a flow without a network have the same meaning as in a scenario's flow.
 #[test]
 fn datagram_flow_alone_equals_that_of_a_scenario() {
     let keys = "scheme = \"ccid3\"\napp = { kind = \"cbr\", rate = \"1mbit\" }\n\
@@ -173,7 +173,8 @@ fn datagram_flow_alone_equals_that_of_a_scenario() {
     assert_eq!(alone.queue, Some(7));
 }
 
-/// A scheme that runs over TCP by default runs over DCCP here. An unset queue length is left to the caller.
+/// Without a scenario, a scheme that runs over TCP by default runs over DCCP. The caller chooses a queue length
+/// that is not stated.
 #[test]
 fn datagram_flow_alone_defaults_to_dccp_and_no_queue() {
     let flow = datagram_flow("command line", "scheme = \"cubic\"").unwrap();
@@ -181,7 +182,7 @@ fn datagram_flow_alone_defaults_to_dccp_and_no_queue() {
     assert_eq!(flow.config.scheme.info.name, "cubic");
 }
 
-/// An error names the key without a table, and keys that need a network are unknown.
+/// Without a scenario, an error names the key without its table, and keys that need a network are unknown.
 #[test]
 fn datagram_flow_alone_refusals_name_the_key() {
     let refused = |text: &str| {

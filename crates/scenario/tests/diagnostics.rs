@@ -12,7 +12,7 @@ fn refuse(text: &str, overrides: &[(String, String)]) -> ScenarioError {
     }
 }
 
-/// Tables that many texts of the fixture contain.
+/// Tables that many scenario texts in the fixture contain.
 const TABLES: [(&str, &str); 4] = [
     ("<network>", "[network]\nrate = \"10mbit\""),
     ("<flow>", "[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\""),
@@ -20,8 +20,8 @@ const TABLES: [(&str, &str); 4] = [
     ("<ccid2 flow>", "[[flows]]\nrtt = \"40ms\"\nscheme = \"ccid2\""),
 ];
 
-/// A case of the fixture: `=== name`, any number of `set key=value`, then text and message, each after a line
-/// `---`. The text may contain [`TABLES`].
+/// A case of the fixture: a line `=== name`, any number of lines `set key=value`, then the scenario's text and
+/// the message, each after a line `---`. The text may contain the names in [`TABLES`].
 struct Case<'a> {
     name: &'a str,
     overrides: Vec<(String, String)>,
@@ -50,12 +50,12 @@ macro_rules! names {
     ($($(#[$about:meta])* $module:ident::$Kind:ident($Config:ty) $name:literal,)*) => { ["droptail", $($name),*] };
 }
 
-/// Every refusal has the wording of the fixture.
+/// Every refusal has the wording recorded in the fixture.
 #[test]
 fn every_refusal_has_the_recorded_words() {
     let cases = cases(include_str!("fixtures/scenario-refusals.txt"));
     assert!(cases.len() > 100, "{} cases", cases.len());
-    // Lists of schemes depend on the registry.
+    // Lists of schemes in messages depend on the registry.
     let aliased = |e: &'static Entry| std::iter::once(e.info.name).chain(e.info.aliases.iter().copied());
     let carried = ALL.iter().filter(|e| e.rate_protocol.is_none() && !e.coupled);
     let lists = [

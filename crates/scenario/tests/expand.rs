@@ -1,4 +1,4 @@
-//! Expansion of one text to runs: order and number of points, seeds, names of runs, arrivals.
+//! Expansion of one scenario to runs: order and number of points, seeds, names of runs, and arrivals.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +31,7 @@ rtt = "20ms"
 "flows.1.rtt" = ["30ms", "40ms"]
 "#;
 
-/// A sweep is the product of its axes, in the order of the file, times the seeds.
+/// A sweep is the product of its axes, in the order of the file, with all seeds per point.
 #[test]
 fn sweep_is_product_of_axes_in_file_order_times_seeds() {
     let runs = planned(SWEPT, &[]);
@@ -52,11 +52,11 @@ fn sweep_is_product_of_axes_in_file_order_times_seeds() {
     assert_eq!(spec.seed, 8);
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(10));
     assert_eq!(spec.flows[1].base_rtt, Nanos::from_millis(30));
-    // One BDP: 10 Mbit/s × 30 ms.
+    // The limit is one BDP of 10 Mbit/s × 30 ms.
     assert_eq!(spec.links[0].config.limit, narrows_net::config::Limit::Bytes(Bytes::new(37_500)));
 }
 
-/// Two flows, one of them swept: a comparison of schemes beside a fixed competitor.
+/// A scenario with two flows, one of which is swept: a comparison of schemes in competition with a fixed scheme.
 const ONE_SWEPT: &str = r#"
 [network]
 rate = "10mbit"
@@ -74,7 +74,7 @@ rtt = "10ms"
 "flows.0.scheme" = ["vegas", "fixed"]
 "#;
 
-/// An override of all items replaces the sweep of one item. Names of points contain the values in use.
+/// An override of all flows replaces the sweep of one flow. The names of points contain the values in use.
 #[test]
 fn override_of_all_items_ends_sweep_of_one() {
     let schemes = |run: &Run| run.scenario.flows.iter().map(|flow| flow.scheme.clone()).collect::<Vec<_>>();
@@ -88,7 +88,7 @@ fn override_of_all_items_ends_sweep_of_one() {
     );
     assert_eq!(schemes(&runs[0]), ["cubic", "reno"]);
     assert_eq!(schemes(&runs[1]), ["bbr", "reno"]);
-    // An override of another item, and of a key inside a table that is swept now.
+    // Override the other flow's scheme, and a key inside a table that is now swept.
     let runs = planned(ONE_SWEPT, &[("flows.1.scheme", "bbr"), ("network.queue", "codel,fq-codel")]);
     assert_eq!(runs.len(), 4);
     for run in &runs {
@@ -100,7 +100,8 @@ fn override_of_all_items_ends_sweep_of_one() {
     }
 }
 
-/// A swept key has the prefix `sweep.` in messages about a file, but not about options such as `--each`.
+/// In messages about a file, a swept key has the prefix `sweep.`; in messages about options such as `--each`,
+/// it has none.
 #[test]
 fn swept_key_of_options_has_no_prefix() {
     let text = ONE_SWEPT.replace("flows.0.scheme", "flows.0.rtt");
@@ -109,14 +110,14 @@ fn swept_key_of_options_has_no_prefix() {
     assert_eq!(key("command line"), "flows.0.rtt");
 }
 
-/// A text of one header is a TOML table, though it could be a JSON list.
+/// A text that consists of one header is a TOML table, although it could be a JSON list.
 #[test]
 fn header_with_a_quoted_name_is_toml() {
     let set = [("network.rate", "10mbit"), ("flows", "[{ scheme = \"newreno\", rtt = \"40ms\" }]")];
     assert_eq!(planned("[\"network\"]", &set).len(), 1);
 }
 
-/// An axis that would override another is refused.
+/// An axis that would override another axis is refused.
 #[test]
 fn axis_that_undoes_another_is_refused() {
     let refusal = |text: &str, overrides: &[(&str, &str)]| {
@@ -150,7 +151,7 @@ fn axis_that_undoes_another_is_refused() {
     );
 }
 
-/// An override replaces a value or an axis, and a list of values makes an axis.
+/// An override replaces a value or an axis, and an override with a list of values creates an axis.
 #[test]
 fn override_replaces_value_or_axis_and_list_makes_axis() {
     let runs = planned(
@@ -172,7 +173,7 @@ fn override_replaces_value_or_axis_and_list_makes_axis() {
     assert_eq!(points(&runs), ["network.rate=1gbit #7", "network.rate=2gbit #7", "network.rate=3gbit #7"]);
 }
 
-/// An override of one flow wins over a sweep of all flows.
+/// An override of one flow takes precedence over a sweep of all flows.
 #[test]
 fn override_of_one_flow_wins_over_sweep_of_all() {
     let text = SWEPT.replace("\"flows.1.rtt\"", "\"flows.rtt\"");
@@ -184,7 +185,7 @@ fn override_of_one_flow_wins_over_sweep_of_all() {
     }
 }
 
-/// Cases set several keys at once and make one axis.
+/// Each case sets several keys, and all cases form one axis.
 #[test]
 fn cases_set_several_keys_and_are_one_axis() {
     let sweep = r#"
@@ -207,7 +208,7 @@ fn cases_set_several_keys_and_are_one_axis() {
         ]
     );
     let specs: Vec<_> = runs.iter().map(|run| resolve(&run.scenario, run.seed, &NoFiles).unwrap()).collect();
-    // The case `slow`: 10 Mbit/s × 80 ms; the other case: 20 Mbit/s × 10 ms.
+    // In the case `slow`, the BDP is 10 Mbit/s × 80 ms; in the other case, it is 20 Mbit/s × 10 ms.
     let limit = |index: usize| match specs[index].links[0].config.limit {
         narrows_net::config::Limit::Bytes(bytes) => bytes.as_u64(),
         other => panic!("{other:?}"),
@@ -215,7 +216,7 @@ fn cases_set_several_keys_and_are_one_axis() {
     assert_eq!([0, 1, 2, 3].map(limit), [100_000, 25_000, 200_000, 50_000]);
 }
 
-/// Dotted keys sweep with and without quotes.
+/// Dotted keys can be swept with and without quotes.
 #[test]
 fn unquoted_dotted_keys_sweep_like_quoted_ones() {
     let quoted = planned(SWEPT, &[]);
@@ -224,7 +225,7 @@ fn unquoted_dotted_keys_sweep_like_quoted_ones() {
     assert_eq!(points(&quoted), points(&unquoted));
 }
 
-/// Names of runs are distinct and stable. They depend on the run only, not on the other runs of the sweep.
+/// Names of runs are distinct and stable. A run's name depends only on the run, not on the other runs of the sweep.
 #[test]
 fn run_ids_are_distinct_and_depend_on_the_run_alone() {
     let runs = planned(SWEPT, &[]);
@@ -232,11 +233,11 @@ fn run_ids_are_distinct_and_depend_on_the_run_alone() {
     assert_eq!(ids.len(), runs.len());
     assert!(runs.iter().all(|run| run.id.len() == 16 && run.id.bytes().all(|b| b.is_ascii_hexdigit())));
     assert_eq!(planned(SWEPT, &[])[3].id, runs[3].id);
-    // The same run has the same name alone and with more seeds.
+    // A run has the same name without the sweep, and with more seeds.
     let alone = planned(SWEPT, &[("repeat", "1"), ("seed", "8"), ("network.rate", "10mbit"), ("flows.1.rtt", "40ms")]);
     assert_eq!(alone[0].id, runs[7].id);
     assert_eq!(planned(SWEPT, &[("repeat", "5")])[6].id, planned(SWEPT, &[("repeat", "9")])[10].id);
-    // A default written out gives the same scenario; another value does not.
+    // Stating a default gives the same scenario and name; another value does not.
     let id = |overrides: &[(&str, &str)]| planned(SWEPT, overrides)[0].id.clone();
     assert_eq!(
         id(&[("network.buffer", "1bdp"), ("duration", "60s"), ("network.queue", "{ kind = 'droptail' }")]),
@@ -245,7 +246,7 @@ fn run_ids_are_distinct_and_depend_on_the_run_alone() {
     assert_ne!(id(&[("network.buffer", "2bdp")]), id(&[]));
 }
 
-/// The content of a capacity trace is part of the run's name.
+/// A run's name depends on the contents of its capacity trace.
 #[test]
 fn run_id_depends_on_content_of_capacity_trace() {
     let text = "[network]\ncapacity_trace = \"c\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
@@ -258,7 +259,7 @@ fn run_id_depends_on_content_of_capacity_trace() {
     assert_eq!(first, again);
 }
 
-/// The contents of loss and delay traces are part of the run's name.
+/// A run's name depends on the contents of its loss and delay traces.
 #[test]
 fn run_id_depends_on_loss_and_delay_traces() {
     let text = "[network]\nrate = \"10mbit\"\nloss_trace = \"l\"\ndelay_trace = \"d\"\n\
@@ -273,7 +274,7 @@ fn run_id_depends_on_loss_and_delay_traces() {
     assert_eq!(ids[0], ids[3]);
 }
 
-/// A scenario written as JSON and read back is the same.
+/// A scenario written as JSON and read back equals the original.
 #[test]
 fn scenario_round_trip_through_json_is_lossless() {
     let text = r#"
@@ -311,7 +312,7 @@ fn scenario_round_trip_through_json_is_lossless() {
     assert_eq!(serde_json::to_string(&again.scenario).unwrap(), json);
 }
 
-/// A scenario may be JSON: sweeps keep their order, and a null counts as unset.
+/// A scenario may be JSON: its sweep keeps the order of its keys, and a null counts as not stated.
 #[test]
 fn json_scenario_keeps_sweep_order_and_drops_nulls() {
     let text = r#" {"network": {"rate": "100mbit", "capacity_trace": null},
@@ -340,18 +341,20 @@ fn arrivals(size: &str, seed: u64) -> Vec<(Nanos, u64)> {
     plan(&text).flows.iter().map(file).collect()
 }
 
-/// Arrivals are a Poisson process that the seed determines.
+/// Arrivals are a Poisson process, which the seed determines.
 #[test]
 fn arrivals_are_a_poisson_process_of_the_seed() {
     let files = arrivals("\"100kB\"", 3);
     assert_eq!(files, arrivals("\"100kB\"", 3));
     assert_ne!(files, arrivals("\"100kB\"", 4));
-    // 100 arrivals/s over 100 s: mean 10 000, standard deviation 100; the bound is four standard deviations.
+    // 100 arrivals/s over 100 s have a mean of 10 000 and a standard deviation of 100; the bound is four
+    // standard deviations.
     assert!((files.len() as f64 - 10_000.0).abs() < 400.0, "{}", files.len());
     assert!(files.is_sorted_by_key(|&(start, _)| start));
     assert!(files[0].0 >= Nanos::from_secs(100) && files[files.len() - 1].0 < Nanos::from_secs(200));
     assert!(files.iter().all(|&(_, size)| size == 100_000));
-    // Exponential gaps: the standard deviation equals the mean (within 5 %, about five standard errors).
+    // Times between arrivals are exponential: their standard deviation equals their mean (within 5 %, about
+    // five standard errors).
     let gaps: Vec<f64> = files.windows(2).map(|pair| (pair[1].0 - pair[0].0).as_secs_f64()).collect();
     let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
     let variance = gaps.iter().map(|gap| (gap - mean) * (gap - mean)).sum::<f64>() / gaps.len() as f64;
@@ -363,29 +366,29 @@ fn arrivals_are_a_poisson_process_of_the_seed() {
 fn file_sizes_have_the_stated_distribution() {
     let mean = |files: &[(Nanos, u64)]| files.iter().map(|&(_, size)| size as f64).sum::<f64>() / files.len() as f64;
     let exponential = arrivals("{ kind = \"exponential\", mean = \"50kB\" }", 1);
-    // Standard error of the mean of 10 000 draws: 1 %.
+    // The standard error of the mean of 10 000 exponential sizes is 1 %.
     assert!((mean(&exponential) / 50_000.0 - 1.0).abs() < 0.04, "{}", mean(&exponential));
     let above = exponential.iter().filter(|&&(_, size)| size > 100_000).count() as f64 / exponential.len() as f64;
-    // P(X > 2 mean) = e^-2 = 0.1353.
+    // For exponential sizes, P(X > 2 mean) = e^-2 = 0.1353.
     assert!((above - 0.1353).abs() < 0.015, "{above}");
     let pareto = arrivals("{ kind = \"pareto\", mean = \"50kB\", shape = 3 }", 1);
-    // The minimum is mean × (shape − 1) / shape; standard error of the mean about 0.6 %.
+    // The minimum of Pareto sizes is mean × (shape − 1) / shape; the standard error of the mean is about 0.6 %.
     let least = 50_000.0 * 2.0 / 3.0;
     assert!(pareto.iter().all(|&(_, size)| size as f64 >= least - 1.0));
     assert!((mean(&pareto) / 50_000.0 - 1.0).abs() < 0.03, "{}", mean(&pareto));
-    // P(X > 2 × minimum) = 2^-3.
+    // For these Pareto sizes, P(X > 2 × minimum) = 2^-3.
     let above = pareto.iter().filter(|&&(_, size)| size as f64 > 2.0 * least).count() as f64 / pareto.len() as f64;
     assert!((above - 0.125).abs() < 0.015, "{above}");
 }
 
-/// Arrivals end at their limit, or when the flow stops.
+/// Arrivals end when their limit is reached or when the flow stops.
 #[test]
 fn arrivals_end_at_limit_or_stop() {
     let text = "[network]\nrate = \"1gbit\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\nstop = \"10s\"\n\
                 arrivals = { rate = \"100/s\", size = \"1kB\" }\n";
     let flows = plan(text).flows;
     assert!(flows.iter().all(|flow| flow.start < Nanos::from_secs(10) && flow.stop.is_none()));
-    // Mean 1000 arrivals, standard deviation 32; the bound is four standard deviations.
+    // The number of arrivals has a mean of 1000 and a standard deviation of 32; the bound is four standard deviations.
     assert!((flows.len() as f64 - 1000.0).abs() < 130.0, "{}", flows.len());
     assert_eq!(plan_with(text, &[("flows.arrivals.limit", "5")]).flows.len(), 5);
 }

@@ -29,13 +29,14 @@ fn explained(text: &str, overrides: &[(&str, &str)]) -> Vec<Explanation> {
     explain(&source, &overrides).unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// Value, origin and line of a key.
+/// Value, origin and line of the row of a key.
 fn found<'a>(rows: &'a [Row], key: &str) -> (&'a Value, &'a str, Option<usize>) {
     let row = rows.iter().find(|row| row.key == key).unwrap_or_else(|| panic!("no `{key}`"));
     (&row.value, &row.from, row.line)
 }
 
-/// Origins of the transport: default, profile, `[tcp]`, the flow, the command line, the scheme, another option.
+/// Origins of transport options: the default, a profile, `[tcp]`, the flow, the command line, the scheme, and
+/// another option.
 #[test]
 fn explain_names_the_origin_of_transport_options() {
     let point = explained(TEXT, &[("flows.1.tcp.quick_acks", "4")]).remove(0);
@@ -53,7 +54,7 @@ fn explain_names_the_origin_of_transport_options() {
     assert_eq!(found(second, "ecn"), (&true.into(), "scheme", None));
 }
 
-/// Without a profile the options are those of `linux`, and every key of `[tcp]` is listed.
+/// Without a stated profile, the options are those of `linux`, and every key of `[tcp]` is listed.
 #[test]
 fn explain_lists_all_keys_of_tcp() {
     let plain = "[network]\nrate = \"100mbit\"\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n";
@@ -76,7 +77,7 @@ fn explain_names_the_origin_of_parameters() {
     assert_eq!(found(&point.flows[2].params, "abc"), (&false.into(), "[[flows]]", Some(18)));
 }
 
-/// The network, with the parameters of its queue and the bytes of its buffer.
+/// The explanation of the network includes the parameters of its queue and the bytes of its buffer.
 #[test]
 fn explain_resolves_the_network() {
     let point = explained(TEXT, &[("network.buffer", "2bdp")]).remove(0);
@@ -87,13 +88,13 @@ fn explain_resolves_the_network() {
     assert_eq!(found(rows, "queue.interval"), (&"100ms".into(), "default", None));
     assert_eq!(found(rows, "buffer"), (&"2bdp".into(), "command line", None));
     let buffer = rows.iter().find(|row| row.key == "buffer").unwrap();
-    // 100 Mbit/s for twice 50 ms, the longest RTT.
+    // The buffer is the data of 100 Mbit/s in twice 50 ms, the longest RTT.
     assert_eq!(buffer.resolved.as_deref(), Some("1250000B"));
     assert_eq!(found(&point.run, "duration"), (&"10s".into(), "scenario", Some(1)));
     assert_eq!(point.scenario, "two");
 }
 
-/// A sweep has one explanation per point, and its axis is the origin of the values.
+/// A sweep has one explanation per point, and the origin of swept values is `[sweep]`.
 #[test]
 fn explain_covers_every_point_of_a_sweep() {
     let swept = format!("{TEXT}[sweep]\n\"tcp.profile\" = [\"linux\", \"rfc\"]\n");
@@ -106,7 +107,7 @@ fn explain_covers_every_point_of_a_sweep() {
     assert_eq!(points[1].point["tcp.profile"], "rfc");
 }
 
-/// Links of a graph take unstated keys from `[network]`; datagram flows show the settings of DCCP.
+/// Links of a graph take the keys that they do not state from `[network]`; DCCP flows show the DCCP settings.
 #[test]
 fn explain_covers_graphs_and_datagrams() {
     let text = "[network]\nbuffer = \"20pkt\"\n[dccp]\nqueue = 64\n[[links]]\nfrom = \"a\"\nto = \"b\"\nrate = \"10mbit\"\n\

@@ -1,4 +1,4 @@
-//! Any scenario text is planned, or refused with a message of at most two lines, without a panic.
+//! Any scenario text is either planned or refused with a message of at most two lines, never with a panic.
 
 use narrows_scenario::quantity::{Amount, Buffer, Frequency, Period, Rate, Share, Size, Time, Warmup};
 use narrows_scenario::{NoFiles, Source, expand};
@@ -54,7 +54,7 @@ samples = "10ms"
 cases = [{ label = "y", "flows.1.rtt" = "60ms" }]
 "#;
 
-/// Values and fragments that are invalid for some keys.
+/// Values and text fragments that are invalid for some keys.
 const FRAGMENTS: &[&str] = &[
     "",
     "0",
@@ -94,7 +94,7 @@ const FRAGMENTS: &[&str] = &[
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// A scenario with random values is planned or refused without a panic.
+    /// A scenario with random values is planned or refused, without a panic.
     #[test]
     fn scenario_with_random_values_is_planned_or_refused(
         changes in prop::collection::vec((0..TEXT.lines().count(), 0..FRAGMENTS.len()), 1..4),
@@ -112,7 +112,7 @@ proptest! {
         }
     }
 
-    /// A randomly cut and patched text is planned or refused.
+    /// A text with a random part replaced is planned or refused, without a panic.
     #[test]
     fn text_cut_and_patched_is_planned_or_refused(from in 0..TEXT.len(), length in 0..40usize, patch in ".{0,12}") {
         let to = (from + length).min(TEXT.len());
@@ -120,13 +120,13 @@ proptest! {
         let _ = expand(&Source { name: "fuzz.toml", text: &text, files: &NoFiles }, &[]);
     }
 
-    /// Overrides of any key and value are applied or refused.
+    /// Overrides with any key and value are applied or refused, without a panic.
     #[test]
     fn random_overrides_are_applied_or_refused(key in "[a-z.0-9]{0,20}", value in ".{0,20}") {
         let _ = expand(&Source { name: "fuzz.toml", text: TEXT, files: &NoFiles }, &[(key, value)]);
     }
 
-    /// A quantity shows the accepted text as written, and reads it back.
+    /// A quantity displays the accepted string as written, and parses the displayed string to the same quantity.
     #[test]
     fn quantity_shows_text_as_written_and_reads_it_back(number in "-?[0-9]{0,22}[.]?[0-9]{0,3}", unit in "( )?(bit|mbit|gbit|ns|ms|min|B|GiB|bdp|bdp@1ms|pkt|%|/s|/min|x)?") {
         let text = format!("{number}{unit}");
@@ -143,7 +143,7 @@ proptest! {
     }
 }
 
-/// The text that these tests vary is valid.
+/// The scenario that these tests vary is valid.
 #[test]
 fn varied_text_itself_is_sound() {
     assert_eq!(expand(&Source { name: "fuzz.toml", text: TEXT, files: &NoFiles }, &[]).unwrap().len(), 4);

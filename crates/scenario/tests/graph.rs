@@ -1,11 +1,11 @@
-//! Networks of several links: shortest paths, stated routes, parking lots, the choice of the bottleneck.
+//! Networks of several links: shortest paths, stated routes, parking lots, and the choice of the bottleneck.
 
 use crate::texts::plan as spec;
 use narrows_cc::{Bytes, Nanos};
 use narrows_net::config::{Limit, Loss};
 use narrows_scenario::{FlowPlan, Plan};
 
-/// The names of the links on the paths of data and of acknowledgements.
+/// The names of the links on the data path and on the acknowledgement path.
 fn paths(spec: &Plan, flow: &FlowPlan) -> (Vec<String>, Vec<String>) {
     let names = |hops: &[narrows_scenario::Hop]| hops.iter().map(|hop| spec.links[hop.link].name.clone()).collect();
     (names(&flow.path.forward), names(&flow.path.reverse))
@@ -29,7 +29,7 @@ fn diamond() -> String {
         + &link("c", "d", "8mbit", "14ms", "")
 }
 
-/// Data takes the path of minimum delay, and acknowledgements return on the same path.
+/// Data takes the path with the smallest delay, and acknowledgements return on the same path.
 #[test]
 fn shortest_path_has_least_delay_and_acks_return_on_it() {
     let spec = spec(&(diamond() + &flow("from = \"a\"\nto = \"d\"")));
@@ -41,10 +41,10 @@ fn shortest_path_has_least_delay_and_acks_return_on_it() {
     assert_eq!(delays, [Nanos::from_millis(5), Nanos::from_millis(14)]);
 }
 
-/// Among paths with equal delay, the path with fewer links wins, then the first by node names.
+/// Among paths of equal delay, the path with fewer links is chosen, then the first by node names.
 #[test]
 fn shortest_path_ties_go_to_fewer_links_then_names() {
-    // a-d takes 20 ms, as the path over b does.
+    // The direct link a-d takes 20 ms, as does the path through b.
     let direct = link("a", "d", "10mbit", "20ms", "");
     let over_b = link("a", "b", "10mbit", "10ms", "") + &link("b", "d", "10mbit", "10ms", "");
     let over_c = link("a", "c", "10mbit", "10ms", "") + &link("c", "d", "10mbit", "10ms", "");
@@ -69,7 +69,7 @@ fn stated_routes_are_taken() {
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(20 + 19));
 }
 
-/// Acknowledgements take another path if a link is one-way.
+/// Acknowledgements take another path if a link of the data path is one-way.
 #[test]
 fn acks_find_another_path_around_one_way_links() {
     let text = link("a", "b", "10mbit", "1ms", "duplex = false")
@@ -83,18 +83,19 @@ fn acks_find_another_path_around_one_way_links() {
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(6));
 }
 
-/// The first link is the slowest link that data crosses; among equally slow links, the link that most flows use.
+/// The first link of the plan is the slowest link that data crosses; among equally slow links, it is the link
+/// that most flows use.
 #[test]
 fn first_link_is_slowest_with_data_then_most_used() {
     let first = |text: String| spec(&text).links[0].name.clone();
-    // Only c-d has 8 Mbit/s.
+    // Of all links, only c-d has the lower rate of 8 Mbit/s.
     assert_eq!(first(diamond() + &flow("from = \"a\"\nto = \"d\"")), "c-d");
-    // No data crosses c-d: of equal links, the first in the file.
+    // No data crosses c-d. Of the remaining links, which have equal rates, the first in the file is chosen.
     assert_eq!(first(diamond() + &flow("route = [\"a\", \"b\", \"d\"]")), "a-b");
-    // Two flows cross b-d, one crosses a-b.
+    // Two flows cross b-d, and one flow crosses a-b.
     let two = flow("route = [\"a\", \"b\", \"d\"]") + &flow("route = [\"b\", \"d\"]\nlabel = \"short\"");
     assert_eq!(first(diamond() + &two), "b-d");
-    // The other links keep the order of the file.
+    // The other links stay in the order of the file.
     let spec = spec(&(diamond() + &two));
     let listed: Vec<_> = spec.links.iter().filter(|link| link.reported).map(|link| link.name.as_str()).collect();
     assert_eq!(listed, ["b-d", "a-b", "a-c", "c-d"]);
@@ -109,14 +110,14 @@ fn reverse_link_is_reported_where_data_takes_it() {
     assert_eq!(reported, ["c-d", "a-b", "b-d", "a-c", "c-a"]);
 }
 
-/// The BDP of a link uses the RTT of its flows.
+/// The BDP of a link uses the longest RTT of the flows that use the link.
 #[test]
 fn link_bdp_is_of_the_flows_that_use_it() {
     let text = diamond() + &flow("from = \"a\"\nto = \"d\"") + &flow("from = \"a\"\nto = \"b\"\nlabel = \"short\"");
     let spec = spec(&text);
     let limit = |name: &str| spec.links.iter().find(|link| link.name == name).unwrap().config.limit;
-    // c-d: 8 Mbit/s × 38 ms; a-c: 10 Mbit/s × 38 ms; a-b: 10 Mbit/s × 20 ms. No flow uses b-d, so its RTT is
-    // the longest of all flows, 38 ms.
+    // The BDPs are: c-d, 8 Mbit/s × 38 ms; a-c, 10 Mbit/s × 38 ms; a-b, 10 Mbit/s × 20 ms. No flow uses b-d, so
+    // its RTT is the longest RTT of all flows, 38 ms.
     assert_eq!(limit("c-d"), Limit::Bytes(Bytes::new(38_000)));
     assert_eq!(limit("a-c"), Limit::Bytes(Bytes::new(47_500)));
     assert_eq!(limit("a-b"), Limit::Bytes(Bytes::new(25_000)));
@@ -124,18 +125,18 @@ fn link_bdp_is_of_the_flows_that_use_it() {
     assert_eq!(limit("d-c"), Limit::Bytes(Bytes::new(38_000)));
 }
 
-/// A stated RTT adds the delay that the path lacks, half of it in each direction.
+/// If the stated RTT exceeds the path's delay, the difference is added, half of it in each direction.
 #[test]
 fn stated_rtt_adds_missing_delay_at_the_ends() {
     let spec = spec(&(diamond() + &flow("from = \"a\"\nto = \"d\"\nrtt = \"50ms\"")));
-    // 50 − 38 = 12 ms, half of it in each direction.
+    // The difference is 50 − 38 = 12 ms, half of it in each direction.
     let last = |hops: &[narrows_scenario::Hop]| hops[hops.len() - 1].delay;
     assert_eq!(last(&spec.flows[0].path.forward), Nanos::from_millis(14 + 6));
     assert_eq!(last(&spec.flows[0].path.reverse), Nanos::from_millis(5 + 6));
     assert_eq!(spec.flows[0].base_rtt, Nanos::from_millis(50));
 }
 
-/// Links inherit unset settings from the network, and loss acts in one direction.
+/// Links inherit the keys that they do not state from the network, and loss acts in one direction.
 #[test]
 fn links_inherit_from_network_and_loss_is_one_way() {
     let text = "[network]\nrate = \"20mbit\"\nbuffer = \"30pkt\"\nloss = \"1%\"\ndelay = \"3ms\"\n\
@@ -170,7 +171,7 @@ fn parking_lot_is_a_chain_between_any_two_nodes() {
     assert_eq!(reported, ["r1-r2", "r0-r1", "r1-r0", "r2-r1", "r2-r3"]);
 }
 
-/// Any path may have access links at both ends.
+/// Any path can have access links at both ends.
 #[test]
 fn access_links_stand_before_and_after_any_path() {
     let text = "[network]\naccess_rate = \"1gbit\"\naccess_delay = \"2ms\"\n".to_owned()

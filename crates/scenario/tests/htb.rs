@@ -1,4 +1,4 @@
-//! Classes of a scenario: the resulting settings, and the class of each flow.
+//! Classes of a token bucket in a scenario: the resulting settings, and the class of each flow.
 
 use crate::texts::{flows, links, plan as spec};
 use narrows_cc::{Bytes, Nanos, Rate};
@@ -12,7 +12,7 @@ fn htb(spec: &Plan, link: usize) -> &Htb {
     }
 }
 
-/// The names of the classes of all flows at a link.
+/// The label of each flow and the name of its class at a link.
 fn classes(spec: &Plan, link: usize) -> Vec<(String, String)> {
     let htb = htb(spec, link);
     let of = |(flow, row): (usize, &narrows_scenario::FlowPlan)| {
@@ -55,7 +55,7 @@ rtt = "40ms"
             priority: 3,
             quantum: Some(3_000),
             burst: Some(Bytes::new(20_000)),
-            // Two BDPs of 8 Mbit/s × 40 ms.
+            // The limit is two BDPs of 8 Mbit/s × 40 ms.
             limit: Some(Limit::Bytes(Bytes::new(80_000))),
             ..HtbClass::new("first", mbit(8.0))
         },
@@ -70,11 +70,11 @@ rtt = "40ms"
     ];
     assert_eq!(htb(&spec, 0).classes(), expected);
     assert_eq!(spec.links[0].config.limit, Limit::Packets(70));
-    // The reverse link of a dumbbell keeps drop-tail.
+    // The reverse link of a dumbbell still has drop-tail.
     assert_eq!(spec.links[1].config.queue, Queue::DropTail);
 }
 
-/// A flow belongs to the first class all of whose conditions it meets.
+/// A flow belongs to the first class whose conditions it meets completely.
 #[test]
 fn htb_flow_joins_first_class_that_it_fully_matches() {
     let spec = spec(
@@ -114,7 +114,7 @@ classes = [
     assert_eq!(classes(&spec, 0), expected.map(|(flow, class)| (flow.to_owned(), class.to_owned())));
 }
 
-/// Only flows that cross a link need a class there.
+/// Only flows that cross a link need a class in the link's queue.
 #[test]
 fn htb_only_flows_across_the_link_need_a_class() {
     let queue = "queue = { kind = \"htb\", classes = [{ name = \"only\", rate = \"1mbit\", schemes = [\"cubic\"] }] }";
@@ -124,6 +124,6 @@ fn htb_only_flows_across_the_link_need_a_class() {
     let spec = spec(&format!("[network]\nrate = \"10mbit\"\ndelay = \"5ms\"\n{links}{flows}"));
     let with_classes = spec.links.iter().filter(|link| matches!(link.config.queue, Queue::Htb(_)));
     let with_classes: Vec<_> = with_classes.map(|link| link.name.as_str()).collect();
-    // Like any queue, the token bucket applies to both directions of a duplex link.
+    // Like any queue, the token bucket is created in both directions of a duplex link.
     assert_eq!(with_classes, ["a-b", "b-a"]);
 }

@@ -1,4 +1,4 @@
-//! Identity of flows: addresses, contents and alternate paths; and the controller.
+//! Identity of flows (addresses, contents and alternate paths), and settings of the controller.
 
 use crate::texts::{links, spec};
 use narrows_cc::{Nanos, Rate};
@@ -14,7 +14,7 @@ fn tuples(spec: &Plan) -> Vec<FiveTuple> {
     spec.links[0].router.as_ref().map(|router| router.flows.to_vec()).unwrap_or_default()
 }
 
-/// Flows have distinct addresses by default and share stated ones.
+/// Flows have distinct addresses by default, and share an address that they all state.
 #[test]
 fn flows_have_own_addresses_and_share_stated_ones() {
     let found = tuples(
@@ -60,7 +60,7 @@ fn flows_of_one_content_are_one_transmission() {
     assert_eq!((requests[0].min, requests[0].paths), (Rate::ZERO, 1));
 }
 
-/// A flow from a to b over x, with these alternate paths, in a graph where another path leads over y.
+/// A graph with a flow from a to b through x and with these alternate paths; another path leads through y.
 fn graph(alternatives: &str) -> Result<Plan, String> {
     let links = links(&[("a", "x", ""), ("a", "y", ""), ("x", "b", ""), ("y", "b", "")]);
     spec(&format!(
@@ -88,7 +88,7 @@ fn alternate_paths_join_the_same_nodes() {
     assert_eq!((opposite("a-x"), opposite("b-y")), (Some("x-a".into()), Some("y-b".into())));
 }
 
-/// The controller's settings and the time at which a router algorithm ends are read.
+/// The settings of the controller, and the time at which a router algorithm fails, reach the plan.
 #[test]
 fn controller_and_end_of_router_are_read() {
     let network = "router = { kind = \"rcp\", dies = \"20s\" }\ncontroller = { poll = \"200ms\", queue = \"5%\" }";

@@ -33,19 +33,19 @@ to = "b"
     assert_eq!((first.label.as_str(), first.first, first.subflows), ("cubic-1", 0, 3));
     assert_eq!((second.label.as_str(), second.first, second.subflows), ("cubic-2", 3, 3));
     assert_eq!((first.scheduler, first.app), (Scheduler::RoundRobin, AppConfig::File(Bytes::new(1_000_000))));
-    // A full packet keeps its size, and a mapping takes 20 bytes of it.
+    // A full packet has the usual size, of which a mapping takes 20 bytes.
     let segments: Vec<_> = spec.flows.iter().map(|flow| flow.tcp.segment).collect();
     assert_eq!(segments, [1428, 1428, 1428, 1428, 1428, 1428, 1448]);
 }
 
-/// Subflows in a dumbbell share access links, and the nodes treat them as one transmission.
+/// The subflows of a connection in a dumbbell share access links, and nodes treat them as one transmission.
 #[test]
 fn subflows_share_access_links_and_transmission() {
     let spec = spec(
         "name = \"bell\"\nduration = \"10s\"\n[network]\nrate = \"10mbit\"\naccess_rate = \"50mbit\"\n\
         [[flows]]\nscheme = \"nodectl\"\nrtt = \"40ms\"\nsubflows = 2\ncount = 2\ntcp = { segment_bytes = 1000 }\n",
     );
-    // The bottleneck, the reverse link, and four links for each connection.
+    // The plan has the bottleneck, the reverse link, and four access links for each of two connections.
     assert_eq!(spec.links.len(), 2 + 2 * 4);
     assert_eq!((&spec.flows[0].path, spec.flows[0].tcp.segment), (&spec.flows[1].path, 1000));
     assert_ne!(spec.flows[1].path, spec.flows[2].path);

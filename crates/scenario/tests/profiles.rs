@@ -1,4 +1,5 @@
-//! Profiles and transport options: every key reaches the plan, and default < profile < `[tcp]` < flow < override.
+//! Profiles and transport options. Every key reaches the plan, and the precedence is default < profile <
+//! `[tcp]` < flow < override.
 
 use crate::texts::plan_with;
 use narrows_cc::{Bytes, IdleRule, Nanos, Params};
@@ -6,7 +7,7 @@ use narrows_scenario::profile::ALL;
 use narrows_scenario::{NoFiles, Plan, Source, expand};
 use narrows_tcp::{MAX_TSO, PrrBound, ReductionFrom, TcpConfig, TimerRules};
 
-/// The plan of two flows with the keys `common` in `[tcp]` and `own` in the second flow's `tcp`.
+/// The plan of two flows, with the keys `common` in `[tcp]` and the keys `own` in the second flow's `tcp`.
 fn plan(schemes: [&str; 2], common: &str, own: &str, overrides: &[(&str, &str)]) -> Plan {
     let [first, second] = schemes;
     let text = format!(
@@ -16,24 +17,24 @@ fn plan(schemes: [&str; 2], common: &str, own: &str, overrides: &[(&str, &str)])
     plan_with(&text, overrides)
 }
 
-/// The transport of a flow with these keys in `[tcp]`.
+/// The TCP settings of a flow, with these keys in `[tcp]`.
 fn tcp(keys: &str) -> TcpConfig {
     plan(["newreno"; 2], keys, "", &[]).flows.remove(0).tcp.as_ref().clone()
 }
 
-/// The message that refuses these keys of `[tcp]`.
+/// The error message that refuses these keys of `[tcp]`.
 fn refused(keys: &str) -> String {
     let text =
         format!("[network]\nrate = \"100mbit\"\n[tcp]\n{keys}\n[[flows]]\nscheme = \"newreno\"\nrtt = \"40ms\"\n");
     expand(&Source { name: "bad.toml", text: &text, files: &NoFiles }, &[]).expect_err(keys).to_string()
 }
 
-/// The parameters of a flow's scheme.
+/// The parameters of a flow's scheme, with these keys in `[tcp]`.
 fn params(scheme: &str, keys: &str) -> Params {
     plan([scheme; 2], keys, "", &[]).flows.remove(0).params
 }
 
-/// Without keys, and with the profile `linux`, the transport is the engine's default.
+/// Without keys, and with the profile `linux`, the TCP settings are the engine's defaults.
 #[test]
 fn profile_linux_lists_the_defaults() {
     assert_eq!(tcp(""), TcpConfig::default());
@@ -44,7 +45,7 @@ fn profile_linux_lists_the_defaults() {
     }
 }
 
-/// All profiles list the same keys, so that no profile keeps a default that another replaces.
+/// All profiles list the same keys, so that no profile silently keeps a default that another profile replaces.
 #[test]
 fn profiles_list_the_same_keys() {
     let keys = |profile: usize| ALL[profile].tcp.iter().map(|setting| setting.key).collect::<Vec<_>>();
@@ -52,7 +53,7 @@ fn profiles_list_the_same_keys() {
     assert_eq!(keys(0), keys(2));
 }
 
-/// The options in which both `rfc` and `ns3` differ from Linux.
+/// TCP settings with all options in which both `rfc` and `ns3` differ from Linux.
 fn other_than_linux() -> TcpConfig {
     TcpConfig {
         tso: false,
@@ -71,7 +72,7 @@ fn other_than_linux() -> TcpConfig {
     }
 }
 
-/// The profile `rfc` sets the rules of the RFCs.
+/// The profile `rfc` sets the options as the RFCs require.
 #[test]
 fn profile_rfc_sets_the_rules_of_rfcs() {
     let expected = TcpConfig { idle: IdleRule::Rfc5681, ..other_than_linux() };
@@ -83,7 +84,7 @@ fn profile_rfc_sets_the_rules_of_rfcs() {
     }
 }
 
-/// The profile `ns3` sets the attributes of ns-3: RFC 6675 without RACK and TLP, and ns-3's timers and
+/// The profile `ns3` sets the options as ns-3 does: RFC 6675 without RACK and TLP, and ns-3's timers and
 /// acknowledgements.
 #[test]
 fn profile_ns3_sets_the_attributes_of_ns3() {
@@ -106,7 +107,7 @@ fn profile_ns3_sets_the_attributes_of_ns3() {
     assert_eq!(variant.number("high_gain"), params("bbr-gc", "").number("high_gain"), "only BBR's is set");
 }
 
-/// Each key of the transport reaches its own field.
+/// Each key of `[tcp]` sets the corresponding field of the settings.
 #[test]
 fn tcp_keys_reach_their_fields() {
     let with = |change: fn(&mut TcpConfig)| {
@@ -141,7 +142,7 @@ fn tcp_keys_reach_their_fields() {
     assert_eq!(TcpConfig::default().max_burst, MAX_TSO);
 }
 
-/// An option is off by default if the option that it needs is off.
+/// An option is off by default if an option that it needs is off.
 #[test]
 fn tcp_options_follow_the_ones_they_need() {
     let without = tcp("sack = false\ntimestamps = false");
@@ -157,7 +158,7 @@ fn tcp_options_follow_the_ones_they_need() {
     assert!(!without.timestamps);
 }
 
-/// Turning on an option without the option that it needs is an error, and so is an unknown word.
+/// Turning on an option while an option that it needs is off is an error, and so is an unknown word.
 #[test]
 fn tcp_options_are_refused_by_name() {
     let cases = [
@@ -186,7 +187,7 @@ fn tcp_options_are_refused_by_name() {
     }
 }
 
-/// Later ones win: default, profile, `[tcp]`, the flow's `tcp`, an override.
+/// Each of these takes precedence over those before it: default, profile, `[tcp]`, the flow's `tcp`, an override.
 #[test]
 fn tcp_precedence_ends_with_overrides() {
     let delays = |common: &str, own: &str, overrides: &[(&str, &str)]| {
@@ -203,7 +204,7 @@ fn tcp_precedence_ends_with_overrides() {
     assert_eq!(delays("", "", &[("tcp.profile", "ns3")]), (200, 200));
 }
 
-/// A flow's own profile wins over the common one, and keys of `[tcp]` win over both.
+/// A flow's profile takes precedence over the common profile, and keys of `[tcp]` take precedence over both.
 #[test]
 fn profile_of_flow_wins_over_common_one() {
     let plan = plan(["cubic"; 2], "profile = 'ns3'\nquick_acks = 5", "profile = 'rfc'", &[]);
@@ -215,7 +216,7 @@ fn profile_of_flow_wins_over_common_one() {
     assert_eq!((word(0), word(1)), ("linux", "rfc9406"));
 }
 
-/// `rack` can be turned on over a profile without RACK, and a burst in packets follows the stated segment.
+/// `rack` can be turned on although the profile turns RACK off, and a burst in packets uses the stated segment size.
 #[test]
 fn profile_gives_way_to_stated_keys() {
     let own = tcp("profile = 'ns3'\nrack = true");
@@ -228,7 +229,7 @@ fn profile_gives_way_to_stated_keys() {
     assert_eq!(stated.params.word("hystart"), "off");
 }
 
-/// A profile applies to TCP only: it leaves the parameters of datagram flows alone.
+/// A profile applies only to TCP: it does not change the parameters of DCCP flows.
 #[test]
 fn profile_leaves_datagram_flows_alone() {
     let text = "[network]\nrate = \"100mbit\"\n[tcp]\nprofile = \"rfc\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"\n\
@@ -236,7 +237,8 @@ fn profile_leaves_datagram_flows_alone() {
     assert_eq!(crate::texts::plan(text).flows[0].params.changed().count(), 0);
 }
 
-/// An exception omits a profile's setting, for keys of `[tcp]` and for parameters; stated keys still win.
+/// An exception omits a setting of the profile, whether a key of `[tcp]` or a parameter. Stated keys still take
+/// precedence.
 #[test]
 fn exceptions_leave_settings_of_a_profile_out() {
     let own = tcp("profile = 'ns3'\nprofile_except = ['min_rto', 'rack']");
@@ -256,7 +258,7 @@ fn exceptions_leave_settings_of_a_profile_out() {
     assert_eq!(stated.min_rto, Nanos::from_millis(300));
 }
 
-/// An exception that the profile does not set is an error.
+/// An exception that names no setting of the profile is an error.
 #[test]
 fn exception_unknown_to_the_profile_is_refused() {
     let text = "[network]\nrate = \"100mbit\"\n[tcp]\nprofile = \"ns3\"\nprofile_except = [\"tos\"]\n\

@@ -19,8 +19,8 @@ fn defaults() -> Settings {
     }
 }
 
-/// Mean rate, maximum rate over 20 ms, and loss rate per delivery opportunity, over ten minutes for several
-/// seeds.
+/// Mean rate, maximum rate over 20 ms, and lost fraction of transmission opportunities, over ten minutes for
+/// each of several seeds.
 fn measured(settings: &Settings, seeds: std::ops::Range<u64>) -> (f64, f64, f64) {
     let (mut packets, mut most, mut lost, mut ms) = (0u64, 0u64, 0.0, 0u64);
     for seed in seeds {
@@ -40,7 +40,7 @@ fn measured(settings: &Settings, seeds: std::ops::Range<u64>) -> (f64, f64, f64)
     (mbit(packets, ms), mbit(most, 20), lost / packets as f64)
 }
 
-/// Averages over twenty seeds are those requested.
+/// The averages over twenty seeds equal the requested averages.
 #[test]
 fn radio_averages_over_seeds_are_those_requested() {
     let (mean, peak, loss) = measured(&defaults(), 1..21);
@@ -49,10 +49,11 @@ fn radio_averages_over_seeds_are_those_requested() {
     assert!((loss - 0.005).abs() < 0.001, "{loss}");
 }
 
-/// Averages other than the defaults are met, too.
+/// Requested averages other than the defaults are also met.
 #[test]
 fn radio_other_averages_are_met_too() {
-    // A low peak and many handovers; a quarter of the seeds of the test above, so twice its tolerance for the mean.
+    // The path has a low peak rate and many handovers. The test uses a quarter of the seeds of the test above,
+    // so the tolerance for the mean is twice as large.
     let settings = Settings {
         mean: Rate::from_mbit_per_sec(30.0),
         peak: Rate::from_mbit_per_sec(90.0),
@@ -68,27 +69,27 @@ fn radio_other_averages_are_met_too() {
     assert_eq!(measured(&none, 1..2).2, 0.0);
 }
 
-/// Handovers interrupt for 30 to 80 ms and change the delay.
+/// Handovers interrupt the transmission for 30 to 80 ms and change the delay.
 #[test]
 fn radio_handovers_interrupt_and_change_the_delay() {
     let path = radio::generate(3, MINUTES_10, &defaults());
     let mut delays = path.delay.steps().to_vec();
     assert!(delays.iter().all(|&(_, delay)| delay <= Nanos::from_millis(10)));
-    // One handover per 12.1 s makes 50 in ten minutes; the bounds are four standard deviations away. One
-    // handover in a hundred draws the previous delay again.
+    // One handover per 12.1 s makes 50 handovers in ten minutes; the bounds are four standard deviations away.
+    // One handover in a hundred draws the previous delay again.
     assert!((20..=80).contains(&delays.len()), "{}", delays.len());
     for (at, _) in delays.split_off(1) {
         let at = at.as_nanos() / 1_000_000;
         let after = path.capacity.opportunities_ms.partition_point(|&ms| ms < at);
         let before = path.capacity.opportunities_ms[after - 1];
-        // Nothing leaves from `at - outage` to `at - 1`; a slow cell's last packet may have left earlier.
+        // No packet leaves from `at - outage` to `at - 1`; in a slow cell, the last packet may have left earlier.
         assert!(at - before > 30, "silent from {before} to {at}");
         assert!(path.loss.at(Nanos::from_millis(at)) > 0.4, "the burst begins at {at}");
         assert!(path.loss.at(Nanos::from_millis(at + 19)) > 0.4, "and lasts 20 ms at least");
     }
 }
 
-/// The same seed gives the same files, and they read back.
+/// The same seed gives the same files, and reading the files gives the same path.
 #[test]
 fn radio_same_seed_gives_same_files_that_read_back() {
     let path = radio::generate(7, 20_000, &defaults());
@@ -102,7 +103,7 @@ fn radio_same_seed_gives_same_files_that_read_back() {
     assert!((0..20_000).all(|ms| loss.at(Nanos::from_millis(ms)) == path.loss.at(Nanos::from_millis(ms))));
 }
 
-/// A table of keys defines a path, and a refusal names its key.
+/// A table of keys defines a path, and an error names the refused key.
 #[test]
 fn radio_table_makes_a_path_or_names_the_wrong_key() {
     let path = |text| radio_path("t", text).map_err(|error| error.to_string());
@@ -123,7 +124,7 @@ fn radio_table_makes_a_path_or_names_the_wrong_key() {
     assert!(refused("kind = '5g'\ndelay = '2s'\n").starts_with("t:2: delay"));
 }
 
-/// A generated path follows the seed of the run unless the path's table states a seed.
+/// A generated path uses the seed of the run, unless the path's table states a seed.
 #[test]
 fn radio_path_follows_run_seed_unless_it_has_its_own() {
     let text = |radio: &str| {

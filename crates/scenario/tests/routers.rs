@@ -1,4 +1,4 @@
-//! Placement of router algorithms, and the keys that name them.
+//! Placement of router algorithms on links, and the keys that select them.
 
 use crate::texts::{links, spec, warnings};
 use narrows_scenario::Plan;
@@ -8,7 +8,7 @@ fn dumbbell(network: &str, schemes: &[&str]) -> Result<Plan, String> {
     spec(&format!("[network]\nrate = \"10mbit\"\n{network}\n{}", flows.collect::<String>()))
 }
 
-/// The routers at the links, with the values of the named parameter.
+/// The router at each link, with the value of the named parameter.
 fn routers(spec: &Plan, param: &str) -> Vec<(String, Option<(&'static str, f64)>)> {
     let of = |link: &narrows_scenario::LinkPlan| {
         let router = link.router.as_ref();
@@ -17,7 +17,7 @@ fn routers(spec: &Plan, param: &str) -> Vec<(String, Option<(&'static str, f64)>
     spec.links.iter().map(of).collect()
 }
 
-/// A scheme without its router algorithm on the path gives one warning per point of a sweep.
+/// A scheme whose router algorithm is missing on the path causes one warning per point of a sweep.
 #[test]
 fn scheme_without_its_router_gives_one_warning_per_point() {
     let flow = |scheme: &str| format!("[[flows]]\nscheme = \"{scheme}\"\nrtt = \"40ms\"\n");
@@ -26,7 +26,7 @@ fn scheme_without_its_router_gives_one_warning_per_point() {
         format!("repeat = 3\n[network]\nrate = \"10mbit\"\n{network}\n{flows}{more}")
     };
     let brf = "brf finds no router `brf` on its path and sends as CUBIC does".to_owned();
-    // The first flow brings the router `rcp` to the bottleneck, so the second flow finds no `brf` there.
+    // The first flow's scheme adds the router `rcp` to the bottleneck, so the second flow finds no `brf` there.
     assert_eq!(warnings(&text("", "")), [(Some(9), brf.clone())]);
     let rcp = "rcp finds no router `rcp` on its path and keeps its initial window, or sends at its line rate where one \
                is stated";
@@ -34,7 +34,7 @@ fn scheme_without_its_router_gives_one_warning_per_point() {
     assert_eq!(warnings(&text("router = \"brf\"", "")), [(Some(6), rcp.to_owned())]);
     let swept = "[sweep]\n\"network.loss\" = [\"0%\", \"1%\"]\n";
     assert_eq!(warnings(&text("", swept)), [(Some(9), brf.clone()), (Some(9), brf)]);
-    // No warnings for a scheme with its router, nor for one that needs none.
+    // A scheme whose router is on the path causes no warning, and neither does a scheme that needs no router.
     for scheme in ["rcp", "xcp", "brf", "nodectl", "cubic"] {
         assert_eq!(warnings(&format!("[network]\nrate = \"10mbit\"\n{}", flow(scheme))), []);
     }
@@ -44,7 +44,7 @@ fn scheme_without_its_router_gives_one_warning_per_point() {
 ///   a --- b --- c, and a --- c
 /// ```
 ///
-/// A router algorithm counts as found if data passes it on any path of the flow.
+/// A router algorithm counts as present if data passes it on any path of the flow.
 #[test]
 fn router_on_any_path_of_a_flow_prevents_the_warning() {
     let graph = |at: usize, flow: &str| {
@@ -58,7 +58,7 @@ fn router_on_any_path_of_a_flow_prevents_the_warning() {
     assert_eq!(found(2, &format!("{long}\nalternatives = [[\"a\", \"c\"]]")), 0);
 }
 
-/// Rate limits and alternate paths of a scheme that does not negotiate give warnings.
+/// Rate limits and alternate paths cause warnings if the flow's scheme does not negotiate rates.
 #[test]
 fn negotiation_keys_without_negotiation_give_warnings() {
     let text = |scheme: &str| {
@@ -106,7 +106,7 @@ fn graph_links_have_the_stated_routers() {
     assert_eq!(graph("router = \"xcp\""), [own, own, common, common]);
 }
 
-/// Refusals of router algorithms and their parameters list the known names.
+/// Errors about router algorithms and their parameters list the known names.
 #[test]
 fn router_refusals_list_the_known_names() {
     for (router, parts) in [

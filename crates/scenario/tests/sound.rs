@@ -1,4 +1,4 @@
-//! Valid scenarios: defaults, arithmetic, sweeps, names of runs.
+//! Valid scenarios: defaults, computed values, sweeps, and names of runs.
 
 use std::io::ErrorKind;
 
@@ -15,7 +15,7 @@ scheme = "newreno"
 rtt = "40ms"
 "#;
 
-/// Defaults are the usual values of the field.
+/// Defaults are the values that are usual in the field.
 #[test]
 fn defaults_are_those_of_the_field() {
     let spec = spec(PLAIN);
@@ -24,7 +24,7 @@ fn defaults_are_those_of_the_field() {
     assert_eq!(spec.links.len(), 2);
     let bottleneck = &spec.links[0];
     assert_eq!((bottleneck.name.as_str(), bottleneck.reported), ("bottleneck", true));
-    // 100 Mbit/s × 40 ms = 500 000 B.
+    // The limit is one BDP, 100 Mbit/s × 40 ms = 500 000 B.
     assert_eq!(bottleneck.config.limit, Limit::Bytes(Bytes::new(500_000)));
     assert_eq!(bottleneck.config.queue, Queue::DropTail);
     assert_eq!(bottleneck.config.loss, Loss::None);
@@ -40,7 +40,7 @@ fn defaults_are_those_of_the_field() {
     assert_eq!(spec.trace, Default::default());
 }
 
-/// Buffers follow the arithmetic of the BDP.
+/// Buffer sizes in BDPs are computed from rate and RTT.
 #[test]
 fn buffers_follow_the_arithmetic_of_the_bdp() {
     let text = |rate: &str, buffer: &str| {
@@ -50,11 +50,11 @@ fn buffers_follow_the_arithmetic_of_the_bdp() {
         )
     };
     let limit = |rate, buffer| spec(&text(rate, buffer)).links[0].config.limit;
-    // The longest base RTT counts: 100 Mbit/s × 50 ms = 625 000 B.
+    // The longest base RTT is used: 100 Mbit/s × 50 ms = 625 000 B.
     assert_eq!(limit("100mbit", "1bdp"), Limit::Bytes(Bytes::new(625_000)));
     assert_eq!(limit("100mbit", "0.1bdp"), Limit::Bytes(Bytes::new(62_500)));
     assert_eq!(limit("100mbit", "5bdp@10ms"), Limit::Bytes(Bytes::new(625_000)));
-    // 0.7 has no exact binary form, but 0.7 × 625 000 still gives 437 500.
+    // 0.7 has no exact binary form, but 0.7 × 625 000 still gives exactly 437 500.
     assert_eq!(limit("100mbit", "0.7bdp"), Limit::Bytes(Bytes::new(437_500)));
     assert_eq!(limit("100mbit", "100pkt"), Limit::Packets(100));
     assert_eq!(limit("100mbit", "64kB"), Limit::Bytes(Bytes::new(64_000)));
@@ -62,7 +62,7 @@ fn buffers_follow_the_arithmetic_of_the_bdp() {
     assert_eq!(limit("2.5gbit", "2bdp"), Limit::Bytes(Bytes::new(31_250_000)));
 }
 
-/// The BDP of a capacity trace is that of its mean rate.
+/// The BDP of a link with a capacity trace uses the trace's mean rate.
 #[test]
 fn bdp_of_capacity_trace_uses_its_mean_rate() {
     let text =
@@ -70,7 +70,7 @@ fn bdp_of_capacity_trace_uses_its_mean_rate() {
     let files = &Folder("tests/fixtures");
     let runs = expand(&Source { name: "t", text, files }, &[]).unwrap();
     let spec = resolve(&runs[0].scenario, 1, files).unwrap();
-    // Five opportunities of 1500 B in 10 ms are 750 000 B/s; × 40 ms = 30 000 B.
+    // Five opportunities of 1500 B in 10 ms are 750 000 B/s, and 750 000 B/s × 40 ms = 30 000 B.
     assert_eq!(spec.links[0].config.limit, Limit::Bytes(Bytes::new(30_000)));
     assert!(
         matches!(&spec.links[0].config.capacity, Capacity::Trace(trace) if trace.opportunities_ms == [1, 2, 2, 5, 10])
@@ -108,17 +108,17 @@ fn access_links_take_delay_out_of_stated_rtt() {
         assert_eq!(link.config.limit, Limit::Packets(100));
         assert!(matches!(link.config.capacity, Capacity::Constant(rate) if rate == Rate::from_mbit_per_sec(200.0)));
     }
-    // Without access links at the receivers, the stated RTT includes only the senders' access links.
+    // If receivers have no access links, the stated RTT includes only the delay of the senders' access links.
     let spec2 = spec_with(text, &[("network.receiver_access", "false")]);
     assert_eq!(spec2.links.len(), 2 + 2 * 2);
     assert_eq!(spec2.flows[0].path.forward, [hop(2, 5), hop(0, 15)]);
     assert_eq!(spec2.flows[0].path.reverse, [hop(1, 15), hop(3, 5)]);
-    // A delay of zero at the bottleneck is still valid.
+    // With these access delays, the bottleneck has a delay of zero, which is still valid.
     let spec3 = spec_with(text, &[("network.access_delay", "10ms")]);
     assert_eq!(spec3.flows[0].path.forward, [hop(2, 10), hop(0, 0), hop(4, 10)]);
 }
 
-/// An RTT of an odd number of nanoseconds is split without loss.
+/// An RTT with an odd number of nanoseconds is split into two delays without losing one.
 #[test]
 fn odd_rtt_is_split_without_loss() {
     let spec = spec_with(PLAIN, &[("flows.rtt", "41ns"), ("network.buffer", "10pkt")]);
@@ -126,7 +126,7 @@ fn odd_rtt_is_split_without_loss() {
     assert_eq!(spec.flows[0].path.reverse[0].delay, Nanos::from_nanos(21));
 }
 
-/// Every key of the network applies to the link.
+/// Every key of `[network]` reaches the link.
 #[test]
 fn every_network_key_reaches_the_link() {
     use narrows_net::config::{Jitter, LossAt, Policer, Reordering};
@@ -164,7 +164,7 @@ fn every_network_key_reaches_the_link() {
     assert!(matches!(reverse.config.capacity, Capacity::Constant(rate) if rate == Rate::from_mbit_per_sec(10.0)));
 }
 
-/// Queues have the defaults of their RFCs and papers.
+/// Queues have the defaults of the RFCs and papers that define them.
 #[test]
 fn queues_have_the_defaults_of_their_documents() {
     let ms = Nanos::from_millis;
@@ -175,7 +175,7 @@ fn queues_have_the_defaults_of_their_documents() {
     assert_eq!(queue("pie"), Queue::Pie(Pie { target: ms(15), ecn: false }));
     let red = |min, max, ecn| Queue::Red(Red { min, max, max_p: 0.1, weight: 0.002, adaptive: false, ecn });
     assert_eq!(queue("red"), red(5.0, 15.0, false));
-    // 15 000 B are ten full packets of 1500 B.
+    // The minimum of 15 000 B is ten full packets of 1500 B.
     assert_eq!(queue("{ kind = 'red', min = '15kB', ecn = true }"), red(10.0, 30.0, true));
     assert_eq!(
         spec_with(PLAIN, &[("network.queue", "pie"), ("network.queue.target", "20ms")]).links[0].config.queue,
@@ -184,14 +184,14 @@ fn queues_have_the_defaults_of_their_documents() {
     assert_eq!(queue("step"), Queue::Step(Step { above: 65.0 }));
     assert_eq!(queue("{ kind = 'step', above = '15kB' }"), Queue::Step(Step { above: 10.0 }));
     assert_eq!(queue("dualpi2"), Queue::DualPi2(DualPi2::default()));
-    // The gains follow from the times: 0.1 × 10 ms / (200 ms)² and 0.3 / 200 ms.
+    // The default gains follow from the times: 0.1 × 10 ms / (200 ms)² and 0.3 / 200 ms.
     let Queue::DualPi2(slow) = queue("{ kind = 'dualpi2', update = '10ms', rtt_max = '200ms' }") else {
         panic!("another kind")
     };
     assert!((slow.alpha - 0.025).abs() < 1e-12 && (slow.beta - 1.5).abs() < 1e-12, "{slow:?}");
 }
 
-/// A scheme that needs marks has ECN unless the scenario says otherwise.
+/// A scheme that needs marks turns ECN on, unless the scenario states otherwise.
 #[test]
 fn scheme_needing_marks_gets_ecn_unless_overridden() {
     let marks = |scheme: &str, more: &[(&str, &str)]| {
@@ -217,7 +217,7 @@ fn loss_is_read_as_percentage_or_pattern() {
     assert_eq!(loss("{ kind = 'periodic', every = 1000 }"), Loss::Periodic(1000));
 }
 
-/// Transport settings of a flow override the common ones.
+/// The `tcp` table of a flow overrides the common table.
 #[test]
 fn tcp_table_of_flow_overrides_common_one() {
     let spec = spec(
@@ -249,7 +249,7 @@ fn tcp_table_of_flow_overrides_common_one() {
     assert_eq!((own.ack_delay, own.max_rto), (Nanos::ZERO, Nanos::from_secs(120)));
 }
 
-/// Parameters come from the text after the scheme's colon and from a table.
+/// Parameters of a scheme come from the text after the scheme's colon and from the table `params`.
 #[test]
 fn scheme_takes_parameters_from_text_and_table() {
     let params = |scheme: &str, table: &str| {
@@ -269,7 +269,7 @@ fn scheme_takes_parameters_from_text_and_table() {
     assert!(!params("newreno", "abc = false").1.flag("abc"));
 }
 
-/// The flows of an entry start simultaneously, staggered or spread.
+/// The flows of an entry start simultaneously, staggered, or spread over an interval.
 #[test]
 fn flows_of_an_entry_start_together_staggered_or_spread() {
     let starts = |extra: &[(&str, &str)]| -> Vec<f64> {
@@ -282,7 +282,7 @@ fn flows_of_an_entry_start_together_staggered_or_spread() {
     assert_eq!(starts(&[("flows.spread", "2s")]), [1.0, 1.5, 2.0, 2.5]);
 }
 
-/// Flows that share a label are numbered, and others are not.
+/// Flows that share a label are numbered; a flow with a unique label is not.
 #[test]
 fn flows_sharing_a_label_are_numbered() {
     let flows = [
@@ -296,7 +296,7 @@ fn flows_sharing_a_label_are_numbered() {
     assert_eq!(labels, ["newreno-1", "newreno-2", "fixed", "newreno-3", "late"]);
 }
 
-/// Applications are read in every form.
+/// Every form of an application is accepted.
 #[test]
 fn applications_are_read_in_every_form() {
     use narrows_traffic::AppConfig;
@@ -316,7 +316,7 @@ fn applications_are_read_in_every_form() {
     );
 }
 
-/// The warm-up is a share of the run or a time.
+/// The warm-up is either a share of the run or a time.
 #[test]
 fn warmup_is_a_share_or_a_time() {
     let warmup = |text| spec_with(PLAIN, &[("warmup", text), ("duration", "30s")]).warmup;
@@ -325,7 +325,7 @@ fn warmup_is_a_share_or_a_time() {
     assert_eq!(warmup("0s"), Nanos::ZERO);
 }
 
-/// The plan has the settings of the trace.
+/// The settings of `[trace]` reach the plan.
 #[test]
 fn trace_settings_reach_the_plan() {
     let trace = spec_with(PLAIN, &[("trace.samples", "10ms"), ("trace.packets", "true")]).trace;
@@ -333,15 +333,15 @@ fn trace_settings_reach_the_plan() {
     assert_eq!(spec_with(PLAIN, &[("trace.samples", "off")]).trace.samples, None);
 }
 
-/// Numbers are read in every notation of TOML.
+/// Numbers are accepted in every notation of TOML.
 #[test]
 fn numbers_are_read_in_every_toml_notation() {
     let seed = |text: &str| spec(&format!("seed = {text}\n{PLAIN}")).seed;
     assert_eq!([seed("0x10"), seed("1_000"), seed("0b101"), seed("+7")], [16, 1000, 5, 7]);
 }
 
-/// A missing file of learned router state counts as empty, and an unreadable one is refused. A missing trace is
-/// refused with its line and key.
+/// A missing file of learned router state counts as empty, but an unreadable file is refused. A missing trace
+/// is refused with its line and key.
 #[test]
 fn missing_file_and_unreadable_file_differ() {
     struct Locked;

@@ -1,6 +1,6 @@
 //! Traces: samples and packet events, streamed to disk as Arrow record batches.
 //!
-//! [`qlog`] writes the senders' view in the format of QUIC's tools.
+//! [`qlog`] writes the senders' view of a run in the format of QUIC's tools.
 //!
 //! There are two tables in long form, so that new telemetry of a scheme never changes a schema. `samples.arrow`:
 //! `time_s`, `kind` ("flow" or "link"), `index`, `series`, `value`, `text` (states). `packets.arrow`: `time_s`,
@@ -43,7 +43,7 @@ fn open(directory: &Path, name: &str, fields: Vec<Field>) -> io::Result<(Stream,
     Ok((StreamWriter::try_new(file, &schema).map_err(to_io)?, schema))
 }
 
-/// A table written batch by batch: file, columns, their types and nullability.
+/// A table written batch by batch: its file, its columns, and their types and nullability.
 macro_rules! table {
     ($Table:ident in $file:literal { $($column:ident: $Builder:ident $Type:ident $nullable:literal $name:literal,)+ }) => {
         struct $Table {
@@ -70,7 +70,7 @@ macro_rules! table {
                 self.stream.write(&batch).map_err(to_io)
             }
 
-            /// Writes the remaining rows and closes the file.
+            /// Writes the remaining rows and closes the table's file.
             fn finish(mut self) -> io::Result<()> {
                 self.flush()?;
                 self.stream.finish().map_err(to_io)
@@ -128,7 +128,7 @@ impl Recorder {
         Ok(Self { samples, packets, ..Self::default() })
     }
 
-    /// Whether a write has failed: the run may then end early.
+    /// Whether a write has failed, so that the run may end early.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
@@ -158,7 +158,7 @@ impl Observer for Recorder {
         table.event.append_value(event.name());
         table.link.append_option(link);
         table.flow.append_value(packet.flow);
-        // A TCP stream's acknowledgements have no sequence number: record the acknowledgement number.
+        // The acknowledgements of a TCP stream have no sequence number: record the acknowledgement number instead.
         let (seq, ack) = packet.numbers();
         let acknowledges = event == PacketEvent::Ack && seq == 0;
         table.seq.append_value(if acknowledges { ack } else { seq });

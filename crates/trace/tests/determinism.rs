@@ -1,4 +1,4 @@
-//! Traces repeat to the byte, and recording does not change the run.
+//! Repeated runs write identical traces, and recording does not change the run.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,7 +17,7 @@ fn text(flows: &[&str], extra: &str) -> String {
     text
 }
 
-/// Runs with full traces into a fresh folder and returns the bytes of both files.
+/// Runs with full traces into a fresh folder. Returns the result and the bytes of both files.
 fn traced(label: &str, flows: &[&str]) -> (String, Vec<u8>, Vec<u8>) {
     let text = text(flows, "[trace]\nsamples = \"10ms\"\npackets = true");
     let (result, [samples, packets]) = recorded(&format!("golden-{label}"), &text, |dir| {

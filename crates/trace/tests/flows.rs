@@ -1,4 +1,4 @@
-//! Series of flows under the names of `ss -ti`.
+//! Series of flows with the names of `ss -ti`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::Float64Type;
 use narrows_sim::RunResult;
 
-/// One megabyte over 20 Mbit/s with a buffer of 20 packets: slow start ends with losses.
+/// A scenario: one megabyte over 20 Mbit/s with a queue of 20 packets, so that slow start ends with losses.
 fn file_transfer(scheme: &str, profile: &str) -> String {
     format!(
         "duration = \"4s\"\nwarmup = \"0s\"\n[tcp]\nprofile = \"{profile}\"\n[trace]\nsamples = \"10ms\"\n\
@@ -16,7 +16,7 @@ fn file_transfer(scheme: &str, profile: &str) -> String {
     )
 }
 
-/// Samples of the only flow, by time: each series has at most one row per time.
+/// Samples of the only flow, one map per time. Each series has at most one value per time.
 type Samples = Vec<BTreeMap<String, f64>>;
 
 fn samples(name: &str, text: &str) -> (Samples, RunResult) {
@@ -41,7 +41,8 @@ fn series(samples: &Samples, name: &str) -> Vec<f64> {
     samples.iter().filter_map(|at| at.get(name).copied()).collect()
 }
 
-/// Totals never decrease and end at the run's counters; the smoothed RTT lies within the range of the RTT samples.
+/// Cumulative series never decrease and end at the run's counters; the smoothed RTT lies within the range of
+/// the RTT samples.
 #[test]
 fn totals_of_a_flow_end_as_the_counters_of_the_run() {
     let (samples, result) = samples("flow-totals", &file_transfer("cubic", "linux"));
@@ -55,18 +56,18 @@ fn totals_of_a_flow_end_as_the_counters_of_the_run() {
     assert_eq!(last("data_segs_out"), counters.data_packets_sent as f64);
     assert_eq!(last("retrans_total"), counters.retransmits as f64);
     assert_eq!(last("bytes_sent") - last("bytes_retrans"), 1e6);
-    // TCP's state has no rows once the connection has closed.
+    // After the connection has closed, the series of TCP's state have no rows.
     assert!(last("bytes_acked") > 0.5e6 && last("bytes_acked") <= 1e6);
     let rows = |name: &str| series(&samples, name).len();
     assert!(rows("bytes_acked") < rows("bytes_sent") && rows("rtt_ms") < rows("bytes_sent"));
-    // Besides data: the SYN and the FIN. The first data completes the handshake.
+    // Sent segments are the data packets, the SYN and the FIN. The first data packet completes the handshake.
     assert_eq!(last("segs_out"), counters.data_packets_sent as f64 + 2.0);
-    // At least one acknowledgement per two packets, plus the SYN-ACK.
+    // The receiver sends at least one acknowledgement per two packets, plus the SYN-ACK.
     assert!(last("segs_in") > last("data_segs_out") / 2.0 - 10.0 && last("segs_in") < last("segs_out"));
     let (newest, smoothed) = (series(&samples, "rtt_sample_ms"), series(&samples, "rtt_ms"));
     let bounds = newest.iter().fold((f64::MAX, 0f64), |(low, high), &x| (low.min(x), high.max(x)));
     assert!(bounds.0 < bounds.1 && newest != smoothed);
-    // Samples between two rows may lie outside the rows' range, by less than the queue of 12 ms.
+    // RTT samples between two rows may lie outside the range of the rows, by less than the queue's 12 ms.
     assert!(smoothed.iter().all(|&x| x > 40.0 && x < bounds.1 + 12.0), "{bounds:?}");
 }
 
@@ -81,7 +82,7 @@ fn series_of_tcp_info_agree_with_each_other() {
         rows += 1;
         let (mss, inflight) = (at["mss_bytes"], at["inflight_bytes"]);
         assert_eq!(mss, 1448.0);
-        // The last data segment is short, and a FIN has no payload.
+        // The last data segment is shorter than the others, and a FIN has no payload.
         let packets = at["unacked"] - at["sacked"] - at["lost"] + at["retrans"];
         assert!((packets * mss - inflight).abs() < 2.0 * mss, "{at:?}");
         assert!(at["bytes_acked"] <= at["bytes_sent"] - at["bytes_retrans"], "{at:?}");
@@ -95,12 +96,12 @@ fn series_of_tcp_info_agree_with_each_other() {
     }
     assert!(rows > 40, "{rows} rows");
     assert!(seen.values().all(|&most| most > 0.0), "{seen:?}");
-    // No ssthresh in slow start, nor for a scheme that has none.
+    // No row has an ssthresh in slow start, nor for a scheme without ssthresh.
     let first = samples.iter().find(|at| at.contains_key("rto_ms")).unwrap();
     assert!(!first.contains_key("ssthresh_bytes"), "{first:?}");
 }
 
-/// RFC 6298: the timeout follows RTTVAR, without Linux's floor above the smoothed RTT.
+/// With RFC 6298, the timeout follows RTTVAR, without the floor that Linux adds to the smoothed RTT.
 #[test]
 fn series_of_tcp_info_follow_the_profile() {
     let (samples, _) = samples("flow-info-rfc", &file_transfer("newreno", "rfc"));

@@ -1,4 +1,4 @@
-//! qlog files: every record follows the schema, and its numbers are those of the run.
+//! qlog files: every record follows the schema, and the numbers in the records are those of the run.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ fn scenario(flows: &str) -> String {
     format!("duration = \"5s\"\n[network]\nrate = \"20mbit\"\nbuffer = \"1bdp\"\n{flows}\n")
 }
 
-/// The data of all events of a name and, unless it is empty, of a flow.
+/// The data of all events with this name and, unless `group` is empty, of this flow.
 fn data<'a>(records: &'a [Value], name: &str, group: &str) -> Vec<&'a Value> {
     let of = |record: &&Value| record["name"] == name && (group.is_empty() || record["group_id"] == group);
     records.iter().filter(of).map(|record| &record["data"]).collect()
@@ -48,8 +48,8 @@ fn acked(records: &[Value], group: &str) -> Vec<u64> {
     numbers
 }
 
-/// Runs of every kind follow the schema: window and rate schemes, loss, marks, several flows, subflows, datagrams,
-/// files that end, and labels that need escapes.
+/// qlog files of every kind of run follow the schema: window and rate schemes, loss, marks, several flows,
+/// subflows, datagrams, files that end, and labels that need escapes.
 #[test]
 fn records_of_every_kind_of_run_keep_to_schema() {
     let lossy =
@@ -77,8 +77,8 @@ fn records_of_every_kind_of_run_keep_to_schema() {
     }
 }
 
-/// Packets, losses and retransmissions of a TCP flow are those that the sender counts. Each packet is acknowledged at
-/// most once, and lost packets are retransmitted under a new number.
+/// Packets, losses and retransmissions of a TCP flow agree with the sender's counters. Each packet is
+/// acknowledged at most once, and lost packets are retransmitted with a new number.
 #[test]
 fn counts_of_lossy_flow_match_result() {
     let text = scenario("loss = \"1%\"\n[[flows]]\nscheme = \"cubic\"\nrtt = \"40ms\"");
@@ -86,7 +86,7 @@ fn counts_of_lossy_flow_match_result() {
     let sent: Vec<u64> = data(&records, "quic:packet_sent", "").into_iter().map(number).collect();
     assert!(sent.is_sorted_by(|before, after| before + 1 == *after) && sent[0] == 0, "gaps in packet numbers");
     let counters = *result.counters();
-    // Besides data packets, only the SYN and the acknowledgement of the handshake.
+    // The only other packets are the SYN and the acknowledgement of the handshake.
     let others = sent.len() as u64 - counters.data_packets_sent;
     assert!((1..=2).contains(&others), "{} packets, {} of data", sent.len(), counters.data_packets_sent);
     let lost: Vec<u64> = data(&records, "quic:packet_lost", "").into_iter().map(number).collect();
@@ -99,12 +99,12 @@ fn counts_of_lossy_flow_match_result() {
     acked.sort_unstable();
     acked.dedup();
     assert_eq!(acked.len(), count, "packets acknowledged twice");
-    // 1 % of packets is lost; the rest is acknowledged except the last window.
+    // 1 % of the packets are lost; the rest is acknowledged, except for the last window of packets.
     assert!(acked.len() + lost.len() + 200 > sent.len(), "{} acked of {}", acked.len(), sent.len());
 }
 
-/// The metrics are those of the sender: the RTT is at least the base RTT, the bytes in flight are at most the
-/// cwnd, and the greatest rate of a paced scheme is near the link's.
+/// The metrics are those of the sender: the RTT is at least the base RTT, the bytes in flight are at most cwnd,
+/// and the highest rate of a paced scheme is near the link's rate.
 #[test]
 fn metrics_are_those_of_the_sender() {
     let (_, records) = logged("metrics", &scenario("[[flows]]\nscheme = \"bbr\"\nrtt = \"40ms\""));
@@ -115,9 +115,9 @@ fn metrics_are_those_of_the_sender() {
     assert!(values("latest_rtt").iter().all(|&rtt| rtt >= 40.0));
     assert!(values("smoothed_rtt").len() > 100 && values("rtt_variance").len() > 100);
     let settled = values("pacing_rate").into_iter().next_back().expect("a rate");
-    // 20 Mbit/s on the link carry 19.3 Mbit/s of payload; BBR's gains are 0.75 to 1.25.
+    // A link of 20 Mbit/s carries 19.3 Mbit/s of payload, and BBR's pacing gains are 0.75 to 1.25.
     assert!((13e6..26e6).contains(&settled), "{settled} bit/s");
-    // The BDP is 100 kB.
+    // The bandwidth-delay product is 100 kB.
     let inflight = values("bytes_in_flight").into_iter().fold(0.0, f64::max);
     let cwnd = values("congestion_window").into_iter().fold(0.0, f64::max);
     assert!(inflight > 90e3 && inflight <= cwnd, "{inflight} of {cwnd}");
@@ -140,7 +140,7 @@ fn flows_have_groups_of_their_own() {
     assert!(records[2..].iter().all(|record| record["group_id"].is_string()));
 }
 
-/// Equal runs write equal bytes, and the file does not change the run.
+/// Equal runs write identical files, and writing the file does not change the run.
 #[test]
 fn log_neither_changes_run_nor_varies() {
     let text = scenario("loss = \"1%\"\n[[flows]]\nscheme = \"bbr\"\nrtt = \"40ms\"");
@@ -151,7 +151,7 @@ fn log_neither_changes_run_nor_varies() {
     assert_eq!(narrows_sim::run(plan(&text)).event_hash, first.event_hash);
 }
 
-/// A full disk ends the log with its error, and never the run.
+/// A full disk ends the log with the write error, but never ends the run.
 #[cfg(target_os = "linux")]
 #[test]
 fn full_disk_is_reported() {

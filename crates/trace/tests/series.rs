@@ -1,4 +1,4 @@
-//! Readings of routers and classes, in results and in traces.
+//! Series of routers and classes, in results and in traces.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use narrows_sim::RunResult;
 /// A series of link 0: times in seconds, and values or strings.
 type Series = Vec<(f64, Option<f64>, Option<String>)>;
 
-/// A run of two flows on 100 Mbit/s with a trace, and the series of its bottleneck.
+/// A run of two flows on a 100 Mbit/s link with a trace, and the series of the bottleneck.
 fn traced(label: &str, scheme: &str, network: &str) -> (RunResult, BTreeMap<String, Series>) {
     let text = format!(
         "name = \"{label}\"\nduration = \"5s\"\n[trace]\nsamples = \"10ms\"\n[network]\nrate = \"100mbit\"\n\
@@ -45,12 +45,12 @@ fn assert_within(what: &str, measured: f64, expected: f64, tolerance: f64) {
     assert!(off.abs() <= tolerance, "{what}: measured {measured}, expected {expected} within {tolerance}");
 }
 
-/// Numbers of a series from 3 s on, after both flows settled.
+/// Values of a series from 3 s on, when both flows have settled.
 fn settled(series: &Series) -> Vec<f64> {
     series.iter().filter(|(at, ..)| *at >= 3.0).map(|(_, value, _)| value.expect("a number")).collect()
 }
 
-/// Every reading of a router is a series of its link, with one sample per interval.
+/// Every value that a router reports is a series of the router's link, with one sample per interval.
 #[test]
 fn every_router_reading_is_a_series_of_its_link() {
     for name in ["rcp", "xcp", "brf", "nodectl"] {
@@ -69,11 +69,10 @@ fn every_router_reading_is_a_series_of_its_link() {
     }
 }
 
-/// Readings have the unit in their name.
+/// Values of a router have the unit that is part of their name.
 #[test]
 fn readings_have_the_unit_of_their_name() {
-    // Expect half of 100 Mbit/s for each of two flows, and an RTT of 40 ms plus a queue of a few packets of
-    // 0.12 ms each.
+    // Each of two flows gets half of 100 Mbit/s, and the RTT is 40 ms plus a queue of a few packets of 0.12 ms each.
     let (result, series) = traced("units-rcp", "rcp", "");
     let mean = |name: &str| {
         let values = settled(&series[name]);
@@ -85,24 +84,24 @@ fn readings_have_the_unit_of_their_name() {
     assert_within("the last rate", readings["rate_mbit_s"].as_f64().unwrap(), 50.0, 0.05);
 }
 
-/// BRF's state is a text series with the states of the paper's figure.
+/// The series of BRF's state consists of strings, which are the states in the paper's figure.
 #[test]
 fn brf_state_is_a_text_series() {
     let (result, series) = traced("states-brf", "brf", "");
     let states: Vec<&str> =
         series["router_state"].iter().map(|(_, _, text)| text.as_deref().expect("a text")).collect();
-    // The table is empty before the first packet; then the port measures and allocates instantly.
+    // The flow table is empty before the first packet. Then the port measures and allocates in the same step.
     assert_eq!(states[0], "flow_table");
     assert_eq!(states[states.len() - 1], "measurement");
     let json = serde_json::to_value(&result).unwrap();
     assert_eq!(json["links"][0]["router"]["readings"]["state"], "measurement");
-    // The period is the RTT, once known.
+    // The period equals the RTT, once the RTT is known.
     let period = settled(&series["router_period_ms"]);
     period.iter().for_each(|&period| assert_within("Δt", period, 40.0, 0.1));
     settled(&series["router_c_brf_mbit_s"]).iter().for_each(|&c| assert_within("C", c, 100.0, 0.05));
 }
 
-/// The backlogs of classes sum to that of the queue.
+/// The backlogs of all classes add up to the queue's backlog.
 #[test]
 fn class_backlogs_sum_to_queue() {
     let classes = "[network.queue]\nkind = \"htb\"\n\
@@ -114,12 +113,12 @@ fn class_backlogs_sum_to_queue() {
     for ((whole, a), b) in all.iter().zip(a).zip(b) {
         assert_eq!(whole.1, Some(a.1.unwrap() + b.1.unwrap()), "at {} s", whole.0);
     }
-    // CUBIC's class alone has packets.
+    // Only CUBIC's class has queued packets.
     assert!(a.iter().all(|(_, value, _)| *value == Some(0.0)));
 }
 
-/// DCCP packets, including ACKs, have their own sequence numbers and are not reordered on this path. Results
-/// count the connection's events, and its peak memory remains reported after its close.
+/// DCCP packets, including ACKs, have sequence numbers and are not reordered on this path. Results count the
+/// connection's events, and still report its peak memory after it has closed.
 #[test]
 fn dccp_events_are_counted_and_traced() {
     let text = |flow: &str| {
@@ -137,13 +136,14 @@ fn dccp_events_are_counted_and_traced() {
         let acks = (0..batch.num_rows()).filter(|&row| events.value(row) == "ack");
         numbers.extend(acks.map(|row| seqs.value(row)));
     }
-    // 10 Mbit/s carry 6,700 packets in 8 s, and at least two share an ACK.
+    // At 10 Mbit/s, 6,700 packets arrive in 8 s, and each ACK covers at least two.
     assert!((1_000..4_000).contains(&numbers.len()), "{}", numbers.len());
     assert!(numbers.is_sorted_by(|before, after| before + 1 == *after), "gaps in {numbers:?}");
     let counted = *result.counters();
     assert!(counted.rtt_samples > 500 && counted.rtt_samples <= numbers.len() as u64, "{counted:?}");
     assert!(counted.ecn_reductions > 3 && result.links[0].marks > 3, "{counted:?}");
-    // The queue of a file holds 256 datagrams of 1448 B; a source that writes on departure needs none.
+    // The queue of a file source holds 256 datagrams of 1448 B; a source that writes when a datagram departs
+    // needs no queue.
     let peak = |flow: &str| {
         let result = narrows_sim::run(plan(&text(flow).replace("packets = true", "")));
         (result.flows[0].completion_s.is_some(), result.peak_flow_bytes.expect("simulated"))

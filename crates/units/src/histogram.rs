@@ -1,5 +1,5 @@
-//! Log-linear histogram: 32 buckets per octave bound the error of quantiles to 1/64 (1.6 %). Memory is used
-//! only from the lowest to the highest octave with values.
+//! Log-linear histogram: 32 buckets per octave bound the error of quantiles to 1/64 (1.6 %). The histogram
+//! allocates memory only for the octaves from the lowest to the highest value.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -9,9 +9,9 @@ const SUB: usize = 1 << SUB_BITS;
 
 /// Counts `u64` values; count, sum, mean, minimum and maximum are exact.
 ///
-/// Row 0 holds the values below 32, one bucket each. Row r ≥ 1 holds the values from 32·2^(r-1) to below 32·2^r
-/// in 32 equal buckets. Only the rows from the lowest to the highest value are stored, 128 bytes each.
-// Smaller than a cache line, because each of thousands of flows has a histogram.
+/// Row 0 has one bucket for each value below 32. Row r ≥ 1 divides the values from 32·2^(r-1) to below 32·2^r
+/// into 32 equal buckets. Only the rows from the lowest to the highest value are stored, 128 bytes each.
+// Keep this type smaller than a cache line, because each of thousands of flows has a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     counts: Box<[u32]>,
@@ -19,7 +19,7 @@ pub struct Histogram {
     sum_low: u64,
     min: u64,
     max: u64,
-    /// The sum in units of 2^64.
+    /// The high part of the sum, in units of 2^64.
     sum_high: u32,
     first_bucket: u32,
 }
@@ -32,12 +32,12 @@ impl Default for Histogram {
 
 #[inline]
 const fn bucket_of(value: u64) -> u32 {
-    // Setting bit 5 shifts values below 32 by zero; they stay in row 0 because their own bit 5 is clear.
+    // Setting bit 5 gives values below 32 a shift of zero. They stay in row 0, because their bit 5 is clear.
     let shift = 63 - SUB_BITS - (value | SUB as u64).leading_zeros();
     (shift << SUB_BITS) + (value >> shift) as u32
 }
 
-/// Midpoint of a bucket.
+/// Midpoint of a bucket's values.
 fn middle_of(bucket: u32) -> f64 {
     let row = bucket >> SUB_BITS;
     if row == 0 {
@@ -54,7 +54,7 @@ impl Histogram {
         Self::default()
     }
 
-    /// Prefetches the count of `value`.
+    /// Prefetches the bucket of `value`.
     #[inline]
     pub fn prefetch(&self, value: u64) {
         if let Some(count) = self.counts.get(bucket_of(value).wrapping_sub(self.first_bucket) as usize) {
@@ -62,7 +62,7 @@ impl Histogram {
         }
     }
 
-    /// Counts one value. Buckets saturate at 2^32 - 1.
+    /// Counts one value. The counts of buckets saturate at 2^32 - 1.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.count += 1;
@@ -80,7 +80,7 @@ impl Histogram {
         }
     }
 
-    /// Extends the stored rows to the row of `bucket`.
+    /// Extends the stored rows to include the row of `bucket`.
     #[cold]
     #[inline(never)]
     fn cover(&mut self, bucket: u32) {
@@ -136,7 +136,7 @@ impl Histogram {
         if q >= 1.0 {
             return self.max as f64;
         }
-        // Smallest rank with rank ≥ q · count.
+        // Smallest integer rank that is at least q · count.
         let exact = q * self.count as f64;
         let rank = exact as u64 + u64::from(exact > (exact as u64) as f64);
         let mut seen = 0;
@@ -186,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Buckets are contiguous, and each midpoint lies within 1/64 of the values in its bucket.
+    /// Buckets are contiguous, and the midpoint of each bucket is within 1/64 of the values in the bucket.
     #[test]
     fn histogram_bucket_midpoint_is_within_1_64() {
         let mut last = 0;
@@ -200,18 +200,18 @@ mod tests {
         assert_eq!(bucket_of(u64::MAX), 60 * SUB as u32 - 1);
     }
 
-    /// Values within one octave take one row of 128 bytes; an empty histogram takes no heap memory.
+    /// Values of one octave need one row of 128 bytes; an empty histogram needs no heap memory.
     #[test]
     fn histogram_of_one_octave_takes_one_row() {
         let mut histogram = Histogram::new();
         assert_eq!(histogram.memory(), 0);
-        // 40 ms to 62 ms lie between 2^25 and 2^26 nanoseconds.
+        // Values from 40 ms to 62 ms lie between 2^25 and 2^26 nanoseconds.
         (40..=62).for_each(|ms| histogram.record(ms * 1_000_000));
         assert_eq!(histogram.memory(), 128);
         assert_eq!(size_of::<Histogram>(), 56);
     }
 
-    /// A cleared histogram has neither minimum nor maximum, and zero quantiles and mean.
+    /// A cleared histogram has neither minimum nor maximum; its quantiles and mean are zero.
     #[test]
     fn histogram_cleared_has_no_extremes() {
         let mut histogram = Histogram::new();
@@ -222,7 +222,8 @@ mod tests {
     }
 
     proptest! {
-        /// Quantiles are within 3 % of the sorted values, and a merge equals recording all values.
+        /// Quantiles are within 3 % of those of the sorted values, and merging equals recording all values in
+        /// one histogram.
         #[test]
         fn histogram_quantiles_and_merge_match_sorted_values(
             mut left in prop::collection::vec(1u64..1 << 40, 1..200),

@@ -1,7 +1,8 @@
 //! Cache prefetch.
 //!
-//! With thousands of flows the endpoints of nearly every packet are outside the nearest caches, but the packets in
-//! flight show which endpoints are next. A prefetch has no visible effect except timing.
+//! With thousands of flows, the endpoints of nearly every packet are outside the nearest caches, but the
+//! packets in flight show which endpoints the simulator will access next. A prefetch has no visible effect
+//! except timing.
 
 /// Prefetches the first `lines` cache lines of a value.
 #[inline]

@@ -35,7 +35,7 @@ pub struct Rate(u64);
 impl Nanos {
     /// Zero.
     pub const ZERO: Self = Self(0);
-    /// Later than any time: 'never' as a deadline.
+    /// A time later than any other; as a deadline, it means 'never'.
     pub const MAX: Self = Self(u64::MAX);
 
     /// From nanoseconds.
@@ -54,7 +54,7 @@ impl Nanos {
     pub const fn from_secs(n: u64) -> Self {
         Self(n * NANOS_PER_SEC)
     }
-    /// From fractional seconds; negative values and NaN become zero.
+    /// From fractional seconds; negative values and NaN give zero.
     pub fn from_secs_f64(s: f64) -> Self {
         Self((s * 1e9) as u64)
     }
@@ -102,11 +102,11 @@ impl Bytes {
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
-    /// From a fractional number, rounded down; negative values and NaN become zero.
+    /// From a fractional number of bytes, rounded down; negative values and NaN give zero.
     pub fn from_f64(n: f64) -> Self {
         Self(n as u64)
     }
-    /// Number of segments of `mss`, with a fraction.
+    /// Number of segments of size `mss`, with a fraction.
     pub fn in_segments(self, mss: Bytes) -> f64 {
         self.0 as f64 / mss.0 as f64
     }
@@ -161,7 +161,8 @@ impl Rate {
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
-    /// Amount carried in `interval`, rounded down; the bandwidth-delay product if `interval` is an RTT.
+    /// Amount carried in `interval` at this rate, rounded down; this is the bandwidth-delay product if
+    /// `interval` is an RTT.
     pub const fn over(self, interval: Nanos) -> Bytes {
         Bytes(mul_div(self.0, interval.0, NANOS_PER_SEC))
     }
@@ -247,7 +248,7 @@ impl fmt::Debug for Rate {
 mod tests {
     use super::*;
 
-    /// BDP, serialisation time and rate match values computed by hand.
+    /// BDP, serialisation time and rate equal values computed by hand.
     #[test]
     fn rate_bdp_and_serialisation_time_match_by_hand() {
         let rate = Rate::from_mbit_per_sec(100.0);
@@ -256,14 +257,14 @@ mod tests {
         assert_eq!(Bytes::new(500_000).per(Nanos::from_millis(40)), rate);
     }
 
-    /// Products beyond 64 bits stay exact.
+    /// Intermediate products above 64 bits stay exact.
     #[test]
     fn rate_product_beyond_64_bits_is_exact() {
         let rate = Rate::from_bytes_per_sec(12_500_000_000);
         assert_eq!(rate.over(Nanos::from_secs(10)), Bytes::new(125_000_000_000));
     }
 
-    /// Intervals are never negative.
+    /// Subtracting a longer time gives zero, because intervals are never negative.
     #[test]
     fn nanos_subtraction_saturates_at_zero() {
         assert_eq!(Nanos::from_millis(1) - Nanos::from_millis(2), Nanos::ZERO);

@@ -1,4 +1,4 @@
-//! Seeded random streams, one per named component: a new component never changes the draws of another.
+//! Seeded random streams, one per named component, so that a new component never changes the draws of another.
 
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -8,7 +8,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 pub struct Random(Xoshiro256PlusPlus);
 
 impl Random {
-    /// Stream of component `name` with number `index` in a run with `seed`.
+    /// Stream of the component `name` with the number `index`, in a run with the seed `seed`.
     pub fn stream(seed: u64, name: &str, index: u64) -> Self {
         // FNV-1a over name, seed and index gives unrelated streams.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
@@ -25,19 +25,19 @@ impl Random {
         self.0.next_u64()
     }
 
-    /// Uniform in [0, 1) with 53 random bits.
+    /// Uniformly distributed in [0, 1), with 53 random bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
-    /// Uniform in 0..n, for n ≥ 1 (multiply-shift; the bias is below n / 2^64).
+    /// Uniformly distributed in 0..n, for n ≥ 1 (multiply-shift; the bias is below n / 2^64).
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(n)) >> 64) as u64
     }
 
-    /// `true` with probability `p`. Draws nothing when `p` is 0 or below, or 1 or above.
+    /// `true` with probability `p`. Draws nothing if `p` is at most 0 or at least 1.
     #[inline]
     pub fn chance(&mut self, p: f64) -> bool {
         if p <= 0.0 {
@@ -59,7 +59,7 @@ impl Random {
 mod tests {
     use super::*;
 
-    /// Streams repeat, and differ by name, seed and index.
+    /// Streams with the same name, seed and index repeat; streams that differ in one of these differ.
     #[test]
     fn random_stream_depends_on_name_seed_and_index() {
         let first = |seed, name, index| Random::stream(seed, name, index).bits();
@@ -69,7 +69,7 @@ mod tests {
         assert_ne!(first(1, "loss", 0), first(1, "jitter", 0));
     }
 
-    /// Sample means match the distributions.
+    /// Sample means match the means of the distributions.
     #[test]
     fn random_means_match_their_distributions() {
         let mut random = Random::stream(7, "test", 0);

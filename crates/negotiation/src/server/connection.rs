@@ -1,4 +1,4 @@
-//! One connection of the server.
+//! One connection of the server: its socket, its requester and its pacing.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, SocketAddrV4, TcpStream, UdpSocket};
@@ -22,16 +22,16 @@ use crate::pace::Pacer;
 use crate::wire::{self, PIECE};
 use crate::{Counts, Flow, Mbit, NegotiationError, Operator, TICK, wait};
 
-/// Longest wait for the last acknowledgement and the termination.
+/// Longest wait for the last acknowledgement and for the end of the negotiation.
 const DRAIN: Nanos = Nanos::from_secs(5);
-/// A client counts as gone if, in this time, it takes less than [`LEAST`] and less than a quarter of its rate.
+/// A client counts as gone if, during this time, it accepts less than [`LEAST`] and less than a quarter of its rate.
 const SILENCE: Nanos = Nanos::from_secs(30);
 const LEAST: u64 = 64 << 10;
-/// Pieces written, and datagrams read, per turn.
+/// Pieces written, and datagrams read, per turn of the connection's loop.
 const BATCH: usize = 16;
 /// Bytes of IPv4 and TCP headers without and with timestamps.
 const HEADERS: [u16; 2] = [40, 52];
-/// Reason for closing clients that send more data, because each byte would wake the server.
+/// Reason for closing the connection of a client that sends more data: each byte would wake the server.
 const TALKS: &str = "the client sent data after its hello; accepted: nothing more";
 
 pub(super) struct Connection<'a> {
@@ -45,26 +45,26 @@ pub(super) struct Connection<'a> {
     size: u64,
     next: Arc<AtomicU64>,
     transmissions: &'a Transmissions,
-    /// The current piece, and its bytes written so far.
+    /// The current piece of the payload, and how many of its bytes are written.
     piece: Vec<u8>,
     place: usize,
     pub(super) written: u64,
-    /// Time at which all data was written.
+    /// Time at which the server had written all data.
     shut_at: Option<Nanos>,
-    /// The last check of progress: its time, and the bytes written until then.
+    /// The last check of progress: its time, and the bytes written by then.
     progress: (Nanos, u64),
-    /// Whether data still waits for the first answer.
+    /// Whether data still waits for the first answer to a rate request.
     waiting: bool,
     name: String,
-    /// The last log line about the rate; its rounding hides small changes.
+    /// The rate in the last log line; its rounding hides small changes.
     reported_rate: String,
-    /// Payload share of wire bytes.
+    /// Payload bytes per byte on the wire.
     share: f64,
     clock: Clock,
     operator: &'a dyn Operator,
 }
 
-/// Payload of a full packet, and the bytes of its headers.
+/// Payload bytes of a full packet, and bytes of its headers.
 fn packet_of(netlink: &mut Netlink, local: SocketAddrV4, remote: SocketAddrV4) -> io::Result<Option<(u16, u16)>> {
     const TIMESTAMPS: u8 = 1;
     let Some((info, _)) = diagnostics::read_info(netlink, local, remote)? else { return Ok(None) };
@@ -75,7 +75,7 @@ fn packet_of(netlink: &mut Netlink, local: SocketAddrV4, remote: SocketAddrV4) -
 }
 
 impl<'a> Connection<'a> {
-    /// Opens the socket of the negotiation.
+    /// Opens the UDP socket for negotiation messages.
     pub(super) fn open(
         settings: &ServerSettings,
         greeted: &'a Greeted,
@@ -103,7 +103,7 @@ impl<'a> Connection<'a> {
         };
         let to = settings.via.unwrap_or_else(|| SocketAddrV4::new(*client.ip(), hello.responder));
         let messages = UdpSocket::bind((*local.ip(), 0))?;
-        // The kernel drops datagrams from other addresses.
+        // After `connect`, the kernel drops datagrams from other addresses.
         messages.connect(to)?;
         messages.set_nonblocking(true)?;
         let name = format!("content {} to {client}, subflow {}", id.content, id.subflow);
@@ -137,7 +137,7 @@ impl<'a> Connection<'a> {
         self.flow.counts.changes
     }
 
-    /// Sends until all is written and acknowledged, the client is gone, or the operator stops.
+    /// Sends until all data is written and acknowledged, the client is gone, or the operator stops the server.
     pub(super) fn run(&mut self) -> Result<(), NegotiationError> {
         let mut talks = false;
         loop {
@@ -161,7 +161,7 @@ impl<'a> Connection<'a> {
             let writable = if full { PollFlags::OUT } else { PollFlags::empty() };
             let mut fds =
                 [PollFd::new(&self.messages, PollFlags::IN), PollFd::new(self.stream, writable | PollFlags::IN)];
-            // A closed stream is always readable.
+            // A closed stream is always readable, so poll only the message socket.
             let fds = if self.shut_at.is_some() { &mut fds[..1] } else { &mut fds[..] };
             wait(fds, self.clock.until(self.flow.deadline().min(self.pacer.deadline())).min(TICK))?;
         }
@@ -191,7 +191,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Whether the client takes enough of its allowed data.
+    /// Whether the client accepts enough of the data that its rate allows.
     fn takes_data(&mut self, now: Nanos) -> bool {
         let (since, before) = self.progress;
         let grant = self.flow.grant();
@@ -203,7 +203,7 @@ impl<'a> Connection<'a> {
         now <= since + SILENCE
     }
 
-    /// Ends early: the client is gone.
+    /// Ends the connection early, because the client is gone.
     fn give_up(&mut self, now: Nanos) {
         self.transmissions.close(&self.next);
         self.shut(now);
@@ -211,7 +211,7 @@ impl<'a> Connection<'a> {
 
     fn shut(&mut self, now: Nanos) {
         self.shut_at = Some(now);
-        // A dead client needs no FIN.
+        // A client that is gone needs no FIN.
         let _ = self.stream.shutdown(Shutdown::Write);
     }
 
@@ -223,7 +223,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Handles messages and timers, and their consequences.
+    /// Processes messages and timers, and applies the resulting grants.
     fn negotiate(&mut self, now: Nanos) -> Result<(), NegotiationError> {
         let (unwritten, state) = (self.unwritten(), (true, self.shut_at.is_some()));
         let mut changed = self.flow.step(now, &mut self.netlink, unwritten, state)?;
@@ -234,7 +234,7 @@ impl<'a> Connection<'a> {
                     let read = self.flow.on_datagram(now, &mut self.netlink, unwritten, &bytes[..length])?;
                     changed = read.or(changed);
                 }
-                // No message is left, or the node is unreachable.
+                // No message is waiting, or the node is unreachable.
                 Err(_) => break,
             }
         }
@@ -251,7 +251,7 @@ impl<'a> Connection<'a> {
             }
         }
         while let Some(message) = self.flow.poll_message(now) {
-            // A lost message is sent again by the requester.
+            // The requester repeats this message if it is lost.
             let _ = self.messages.send(message.as_bytes());
         }
         Ok(())
@@ -268,7 +268,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Writes as much as socket and rate allow. Returns whether the socket is full.
+    /// Writes as much as the socket and the rate allow. Returns whether the socket is full.
     fn write(&mut self, now: Nanos) -> Result<bool, NegotiationError> {
         if let Some(grant) = self.flow.on_write(now) {
             self.pacer.set(now, self.stream, grant)?;
@@ -302,7 +302,7 @@ impl<'a> Connection<'a> {
         Ok(true)
     }
 
-    /// Takes the next piece of the transmission; returns whether there is one.
+    /// Takes the next piece of the transmission; returns whether a piece remained.
     fn take_piece(&mut self) -> bool {
         let offset = self.next.fetch_add(PIECE as u64, Ordering::Relaxed);
         let length = match self.size {
@@ -320,9 +320,9 @@ impl<'a> Connection<'a> {
     }
 }
 
-/// A granted payload rate in words, with its wire rate; `share` is payload over wire bytes.
+/// A granted payload rate as a string, with its wire rate; `share` is payload bytes per wire byte.
 fn allowance(rate: Rate, share: f64) -> String {
-    // The requester rounds the payload of the largest rate down.
+    // The requester rounds the payload rate of the largest rate down.
     if rate.as_bytes_per_sec() >= (MOST.as_bytes_per_sec() as f64 * share) as u64 {
         return "may send without a limit".to_owned();
     }
@@ -334,7 +334,7 @@ fn allowance(rate: Rate, share: f64) -> String {
 mod tests {
     use super::*;
 
-    /// The log names a rate with its payload part, and the largest rate as no limit.
+    /// The log states a rate with its payload rate, and the largest rate as no limit.
     #[test]
     fn largest_rate_is_no_limit() {
         let share = 1448.0 / 1500.0;

@@ -1,4 +1,5 @@
-//! Connections without a hello: bounded in number and time, so that none keeps others out.
+//! Connections that have not sent a hello yet. Their number and waiting time are bounded, so that none excludes
+//! other clients.
 
 use std::collections::VecDeque;
 use std::io::{self, Read};
@@ -9,14 +10,15 @@ use crate::wire::{HELLO, Hello};
 
 /// Maximum number of waiting connections; a further one displaces the oldest.
 pub(super) const MOST: usize = 256;
-/// Maximum from one address, twice the subflows of a transmission; a further connection displaces the address's oldest.
+/// Maximum number of waiting connections from one address, twice the subflows of a transmission. A further
+/// connection displaces the oldest from this address.
 pub(super) const PER_ADDRESS: usize = 32;
-/// Longest wait for the hello of a client.
+/// Longest wait for a client's hello.
 pub(super) const GREETING: Duration = Duration::from_secs(5);
 
 const SILENT: &str = "the client sent no hello";
 
-/// A waiting connection, and the arrived part of its hello.
+/// A waiting connection, and the part of its hello that has arrived.
 #[derive(Debug)]
 struct Guest {
     stream: TcpStream,
@@ -27,7 +29,7 @@ struct Guest {
 }
 
 impl Guest {
-    /// The hello, once complete.
+    /// Returns the hello once it is complete.
     fn read(&mut self) -> Result<Option<Hello>, &'static str> {
         match self.stream.read(&mut self.hello[self.length..]) {
             Ok(0) => Err(SILENT),
@@ -57,10 +59,10 @@ pub(super) type Refusal = (SocketAddrV4, &'static str);
 pub(super) struct Lobby(VecDeque<Guest>);
 
 impl Lobby {
-    /// Adds a connection; returns one that it displaces.
+    /// Adds a connection; returns the connection that it displaces, if any.
     ///
     /// # Errors
-    /// If its socket fails.
+    /// If the connection's socket fails.
     pub(super) fn admit(
         &mut self,
         now: Instant,
@@ -79,12 +81,12 @@ impl Lobby {
         Ok(displaced.map(|guest| (guest.client, "the client sent no hello before others came")))
     }
 
-    /// The waiting sockets.
+    /// The sockets of the waiting connections.
     pub(super) fn streams(&self) -> impl Iterator<Item = &TcpStream> {
         self.0.iter().map(|guest| &guest.stream)
     }
 
-    /// Removes clients that have sent a hello, and clients that are gone, silent for too long or invalid.
+    /// Removes clients that have sent a complete hello, and clients that are gone, invalid or silent for too long.
     pub(super) fn greet(&mut self, now: Instant) -> (Vec<Greeted>, Vec<Refusal>) {
         let (mut greeted, mut refused) = (Vec::new(), Vec::new());
         for mut guest in std::mem::take(&mut self.0) {
@@ -110,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// The two sockets of a connection: the client's, and the one that the listener accepted.
+    /// The two sockets of a connection: the client's socket, and the socket that the listener accepted.
     fn guest(listener: &TcpListener) -> (TcpStream, TcpStream) {
         let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         (client, listener.accept().unwrap().0)
@@ -120,7 +122,8 @@ mod tests {
         SocketAddrV4::new(Ipv4Addr::from_bits(number), 9)
     }
 
-    /// Silent connections are bounded in total and by address, and the oldest is displaced; a hello is read in parts.
+    /// The number of silent connections is bounded in total and by address, the oldest is displaced, and a
+    /// hello may arrive in parts.
     #[test]
     fn lobby_bounds_silent_clients() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

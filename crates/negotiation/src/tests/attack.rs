@@ -17,7 +17,7 @@ use super::super::wire::Hello;
 use super::super::{NodeSettings, request};
 use super::{ClientSettings, Desk, Ending, client, loopback, mbit, node, run_node, serve, server};
 
-/// Address number `n` of a range that nothing else uses.
+/// Address number `n` of a range that no other test uses.
 fn invented(n: u32) -> Ipv4Addr {
     Ipv4Addr::from_bits(Ipv4Addr::new(127, 77, 0, 1).to_bits() + n)
 }
@@ -33,7 +33,7 @@ fn request_for(destination: Ipv4Addr, content: u32, max: f64) -> Vec<u8> {
     message.encode().as_bytes().to_vec()
 }
 
-/// Garbage, forged answers and terminations do not change the rate of a flow, are counted, and get no answer.
+/// Garbage, forged answers and forged terminations do not change the rate of a flow, are counted, and get no answer.
 #[test]
 #[ignore = "real time: `make test`"]
 fn hostile_datagrams_change_nothing() {
@@ -47,7 +47,7 @@ fn hostile_datagrams_change_nothing() {
         let (at, victim) = (sending.address(), passing.address());
         let receiving = &receiving;
         let waiting = scope.spawn(move || request(&client(at, 9, 47_456, 4.0), receiving));
-        // The first address that uses an ID owns it.
+        // An ID belongs to the first address that uses it.
         sending.wait_for("content 9 to 127.0.0.9:");
         sending.wait_for("may send");
         let hostile = UdpSocket::bind(loopback(99, 0)).unwrap();
@@ -73,7 +73,7 @@ fn hostile_datagrams_change_nothing() {
             }
             let garbage = round.to_be_bytes().repeat(round as usize % 9);
             let _ = hostile.send_to(&garbage, victim);
-            let _ = hostile.send_to(&request_of(9, 1.0), victim); // another's ID
+            let _ = hostile.send_to(&request_of(9, 1.0), victim); // the ID belongs to another address
             thread::sleep(Duration::from_millis(10));
             let mut bytes = [0; 64];
             answers += u32::from(hostile.recv_from(&mut bytes).is_ok());
@@ -90,7 +90,7 @@ fn hostile_datagrams_change_nothing() {
     assert!(counts.unreadable > 100 && counts.foreign > 300 && report.refused > 100, "{counts:?}");
 }
 
-/// A flood of requests causes no more messages than the limit per address allows, and leaves no flow.
+/// A flood of requests causes no more messages than the limit per address allows, and leaves no flow in the node.
 #[test]
 fn flood_of_requests_is_limited() {
     let passing = Desk::default();
@@ -104,7 +104,7 @@ fn flood_of_requests_is_limited() {
         for content in 0..sent {
             let _ = hostile.send_to(&request_of(content, 1.0), passing.address());
             if content % 50 == 0 {
-                thread::sleep(Duration::from_millis(2)); // as many as fit the node's socket
+                thread::sleep(Duration::from_millis(2)); // send no more than the node's socket can buffer
             }
         }
         thread::sleep(Duration::from_millis(500));
@@ -112,14 +112,14 @@ fn flood_of_requests_is_limited() {
         ran.join().unwrap().expect("it ran")
     });
     eprintln!("{counts:?}");
-    // At most half a second of the limit as a burst, plus the limit over the time of the test.
+    // At most the limit for the time of the test, plus a burst of half a second.
     let most = 1_000 * u64::from(length());
     assert!(counts.received < most && counts.limited > 1_000, "{counts:?}");
     assert!(counts.flows == 0 && counts.sent < most && counts.sent > 0, "{counts:?}");
     print_row("Nodectl: requests of one address", sent, &format!("{} forwarded, no flow", counts.sent));
 }
 
-/// Clients that are silent, send nonsense or hang up are refused, while others are served.
+/// Clients that are silent, send invalid data or hang up are refused, and other clients are served meanwhile.
 #[test]
 #[ignore = "real time: `make test`"]
 fn malformed_clients_do_not_disturb_others() {
@@ -145,7 +145,7 @@ fn malformed_clients_do_not_disturb_others() {
     assert!(counts.served == 1 && counts.failed == 3, "{counts:?}");
 }
 
-/// A client that sends data after its hello is disconnected, and no longer wakes the server.
+/// A client that sends data after its hello is disconnected, so it no longer wakes the server.
 #[test]
 fn talking_client_is_closed() {
     let sending = Desk::default();
@@ -159,7 +159,7 @@ fn talking_client_is_closed() {
         stream.write_all(&hello.encode()).unwrap();
         sending.wait_for("content 13");
         let begun = Instant::now();
-        // Until the connection is reset, with unread data.
+        // Write until the server resets the connection, which still has unread data.
         while stream.write(&[b'x'; 64]).map_or_else(|error| narrows_host::is_transient(&error), |_| true) {
             assert!(begun.elapsed() < Duration::from_secs(60), "the server reads on");
             thread::sleep(Duration::from_millis(1));
@@ -171,8 +171,8 @@ fn talking_client_is_closed() {
     assert_eq!((counts.served, counts.failed), (0, 1), "{counts:?}");
 }
 
-/// Unanswered requests from 1 000 addresses take no rate from a client and leave no record. In the long form
-/// the client's own requests are repeated, and time out without an answer.
+/// Unanswered requests from 1 000 addresses take no rate from a client and leave no record in the node. The
+/// long form waits until the client's requests have been repeated and the unanswered ones have timed out.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_invented_requesters_take_no_rate() {
@@ -190,9 +190,9 @@ fn long_invented_requesters_take_no_rate() {
         let attack = scope.spawn(move || {
             let mut sent = 0_u32;
             while !over.load(Ordering::Relaxed) {
-                // Every 16th request goes to the client, which knows no such content: fewer than a node's limit
-                // of unproven requests per address, because more would delay the client's flow. The others go
-                // to absent hosts.
+                // Every 16th request goes to the client, which does not know its content. These requests stay
+                // below the node's limit of unproven requests per address, because more would delay the
+                // client's flow. The other requests go to absent hosts.
                 let to = if sent.is_multiple_of(16) { *loopback(11, 0).ip() } else { invented(1_000 + sent % 500) };
                 let socket = UdpSocket::bind((invented(sent % 1_000), 0)).unwrap();
                 let _ = socket.send_to(&request_for(to, 1_000 + sent, 1_000.0), victim);
@@ -218,11 +218,11 @@ fn long_invented_requesters_take_no_rate() {
     assert!(sent >= 1_000, "{sent}");
     let kept = format!("{:.1} of 16 Mbit/s kept, no record", report.goodput_mbit_s);
     print_row("Nodectl: requests of invented addresses", sent, &kept);
-    // At most a message per request, plus those of the one flow.
+    // At most one message per request, plus the messages of the client's flow.
     assert!(counts.sent < counts.received + 100, "{counts:?}");
 }
 
-/// 1 000 silent connections, and connections from one address that take no data, lock out no client.
+/// 1 000 silent connections, and connections from one address that accept no data, do not exclude another client.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_silent_clients_keep_no_other_out() {

@@ -19,13 +19,14 @@ use narrows_routers::negotiation::MOST;
 use super::super::{ClientSettings, NodeSettings, PORT, ServerSettings, request, run_node, serve};
 use super::{Desk, Ending, mbit};
 
-/// Runs `ip` in the namespace of this thread.
+/// Runs `ip` with these arguments in the namespace of this thread.
 fn ip(words: &str) {
     let done = Command::new("ip").args(words.split(' ')).output().expect("ip");
     assert!(done.status.success(), "ip {words}: {}", String::from_utf8_lossy(&done.stderr));
 }
 
-/// Moves this thread into a new namespace, with loopback. Returns the thread's number, which `ip` accepts as a process.
+/// Moves this thread into a new network namespace with a loopback interface. Returns the thread's number, which
+/// `ip` accepts as a process ID.
 fn unshare() -> i32 {
     narrows_host::namespace::unshare().expect("root");
     ip("link set lo up");
@@ -44,7 +45,7 @@ fn is_possible() -> bool {
     true
 }
 
-/// Sets up a host: its interface `name` gets this address once it appears.
+/// Sets up a host: gives its interface `name` this address once the interface appears.
 fn join(name: &str, address: &str, router: &str) {
     let mut left = 200;
     while !Command::new("ip").args(["link", "show", name]).output().expect("ip").status.success() {
@@ -57,7 +58,8 @@ fn join(name: &str, address: &str, router: &str) {
     ip(&format!("route add default via {router}"));
 }
 
-/// Across a router with a node, the program sends at the negotiated rate within 5 %, and its counters show it.
+/// Across a router with a node, the program sends at the negotiated rate within 5 %, and its counters show that
+/// it paced.
 #[test]
 #[ignore = "real time: `make test`"]
 fn program_sends_at_the_rate_across_a_router() {
@@ -118,7 +120,8 @@ fn program_sends_at_the_rate_across_a_router() {
         (report, serving.join().unwrap().expect("it ran"))
     });
     eprintln!("{report:?} {served:?}");
-    // 1448 of 1500 bytes on the wire are payload. The last reservation may fall short by one packet per round trip.
+    // Of each 1500 bytes on the wire, 1448 are payload. The last reservation may be one packet per round trip
+    // too small.
     let wire = report.goodput_mbit_s * 1500.0 / 1448.0;
     assert!((19.0..=21.0).contains(&wire), "{wire} {report:?}");
     assert!(served.acks_granted.is_some_and(|acks| acks > 500), "{served:?}");

@@ -8,16 +8,16 @@ use narrows_pcap::{Capture, Contents};
 use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
 use narrows_sim::{Engine, RunResult};
 
-/// An interface: name, description, address.
+/// An interface: its name, description and IPv4 address.
 pub type Interface = (String, String, [u8; 4]);
 
 /// A recorded frame.
 #[derive(Clone, Debug)]
 pub struct Frame {
     pub interface: usize,
-    /// Nanoseconds.
+    /// Time in nanoseconds.
     pub at: u64,
-    /// Length before truncation.
+    /// Length of the frame before truncation.
     pub length: usize,
     pub inbound: bool,
     pub bytes: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct Segment {
     pub ack: u32,
     pub flags: u8,
     pub window: u16,
-    /// Kind and value.
+    /// Kind and value of each option.
     pub options: Vec<(u8, Vec<u8>)>,
     pub payload: usize,
 }
@@ -104,7 +104,7 @@ fn options(mut bytes: &[u8]) -> BTreeMap<u16, Vec<u8>> {
     }
 }
 
-/// Blocks of a file: a section header, interfaces, packets; nothing follows the last block.
+/// Reads a file: a section header, interfaces and packets. Nothing may follow the last block.
 pub fn read(mut bytes: &[u8]) -> (Vec<Interface>, Vec<Frame>) {
     let (mut interfaces, mut frames) = (Vec::new(), Vec::new());
     let mut first = true;
@@ -148,7 +148,7 @@ pub fn read(mut bytes: &[u8]) -> (Vec<Interface>, Vec<Frame>) {
     (interfaces, frames)
 }
 
-/// The ones' complement sum of 16-bit words; 0xffff for data that contains its checksum.
+/// The ones' complement sum of 16-bit words; it is 0xffff for data that contains its checksum.
 fn folded(parts: &[&[u8]]) -> u32 {
     let mut sum = 0u32;
     for part in parts {
@@ -160,7 +160,7 @@ fn folded(parts: &[&[u8]]) -> u32 {
     sum
 }
 
-/// The IPv4 packet in a frame. Asserts both checksums, but not the body's if the frame is truncated.
+/// The IPv4 packet in a frame. Asserts the checksum of the header and, unless the frame is truncated, of the body.
 pub fn ip(frame: &Frame) -> Ip {
     let bytes = &frame.bytes;
     assert_eq!(bytes[12..14], [8, 0], "IPv4");
@@ -180,7 +180,7 @@ pub fn ip(frame: &Frame) -> Ip {
     if frame.bytes.len() == frame.length {
         let size = (length - 20) as u16;
         let pseudo = [&header[12..20], &[0, own.protocol], &size.to_be_bytes()].concat();
-        // DCCP may cover a part of the data; CsCov 0 covers all.
+        // DCCP's checksum may cover only part of the data; CsCov 0 means that it covers all.
         if own.protocol == 33 {
             assert_eq!(own.body[5] & 15, 0, "full coverage");
         }
@@ -189,7 +189,7 @@ pub fn ip(frame: &Frame) -> Ip {
     own
 }
 
-/// The TCP segment in a packet that contains at least the headers.
+/// The TCP segment in a packet; the packet contains at least the headers.
 pub fn tcp(ip: &Ip) -> Segment {
     assert_eq!(ip.protocol, 6);
     let body = &ip.body;
@@ -217,7 +217,7 @@ pub fn tcp(ip: &Ip) -> Segment {
 }
 
 impl Segment {
-    /// The value of an option.
+    /// The value of the option of this kind.
     pub fn option(&self, kind: u8) -> Option<&[u8]> {
         self.options.iter().find(|(own, _)| *own == kind).map(|(_, value)| value.as_slice())
     }

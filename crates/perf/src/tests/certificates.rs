@@ -1,4 +1,4 @@
-//! Certificates of an authority, and wrong ones.
+//! Certificates that an authority signed, and invalid certificates.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, KeyUsage
 use super::super::{Event, Identity, PerfError, Request, Service, Trust, client};
 use super::{log, request, service, serving_as, settings};
 
-/// An authority, and its certificate in a file.
+/// A certificate authority, with its certificate in a file.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     file: PathBuf,
@@ -45,7 +45,7 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// Whether a client accepts a server's certificate; an error is the reason for the refusal.
+/// Whether a client accepts a server's certificate; the error is the reason for the refusal.
 fn meets(identity: &Identity, trust: Trust, name: &str) -> Result<(), String> {
     let mut answer = None;
     let service = Service { identity: Some(identity.clone()), ..service() };
@@ -65,8 +65,8 @@ fn meets(identity: &Identity, trust: Trust, name: &str) -> Result<(), String> {
     answer
 }
 
-/// A client accepts certificates that its authority signed for the name. It refuses others, with the reason and
-/// the accepted issuers.
+/// A client accepts certificates that its authority signed for the server's name. It refuses other
+/// certificates, and states the reason and the accepted issuers.
 #[test]
 #[ignore = "real time: `make test`"]
 fn certificates_are_judged_with_reasons() {
@@ -90,7 +90,7 @@ fn certificates_are_judged_with_reasons() {
     std::fs::remove_dir_all(folder).expect("removed");
 }
 
-/// A key that does not match the certificate is a usage error that names both files.
+/// A key that does not match its certificate is a usage error that names both files.
 #[test]
 fn foreign_keys_are_refused() {
     let folder = folder("keys");

@@ -30,7 +30,7 @@ fn initial(address: SocketAddr) -> Vec<u8> {
     packet
 }
 
-/// Opens a connection, which ends when its endpoint is dropped.
+/// Opens a connection, which ends when the returned endpoint is dropped.
 async fn connect(address: SocketAddr) -> (Endpoint, Connection) {
     let endpoint = Endpoint::client("127.0.0.1:0".parse().expect("an address")).expect("a socket");
     let connecting = endpoint.connect_with(config(address), address, "localhost").expect("begins");
@@ -38,7 +38,7 @@ async fn connect(address: SocketAddr) -> (Endpoint, Connection) {
     (endpoint, connection)
 }
 
-/// Connects and runs `work`.
+/// Opens a connection and runs `work` with it.
 fn connected<T, F: Future<Output = T>>(address: SocketAddr, work: impl FnOnce(Connection) -> F) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -47,19 +47,20 @@ fn connected<T, F: Future<Output = T>>(address: SocketAddr, work: impl FnOnce(Co
     })
 }
 
-/// Opens the control stream and writes to it.
+/// Opens the control stream and writes `request` to it.
 async fn asking(connection: &Connection, request: &[u8]) -> (SendStream, RecvStream) {
     let (mut send, receive) = connection.open_bi().await.expect("a stream");
     send.write_all(request).await.expect("sent");
     (send, receive)
 }
 
-/// A request of one stream, in the protocol version without scheme names.
+/// A request for one stream, in the protocol version without scheme names.
 fn asked(reverse: bool, duration: Duration) -> Asked {
     Asked { reverse, streams: 1, duration, named: false }
 }
 
-/// A thousand first packets with spoofed addresses occupy no test: a client beside them runs, and the server's answers
+/// A thousand first packets with spoofed addresses occupy no test slot: a client runs at the same time, and the
+/// server's answers have at most three times the bytes of these packets (RFC 9000 section 8).
 /// have at most three times their bytes (RFC 9000 section 8).
 #[test]
 #[ignore = "real time: `make test-long`"]
@@ -86,7 +87,7 @@ fn long_client_connects_beside_spoofed_handshakes() {
     });
 }
 
-/// Connections without a request occupy no test, and are bounded by address.
+/// Connections without a request occupy no test slot, and their number is bounded per address.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_silent_connections_hold_no_test() {
@@ -101,7 +102,7 @@ fn long_silent_connections_hold_no_test() {
     });
 }
 
-/// A server that refuses a client states which limit was reached: tests at a time, or connections of an address.
+/// A server that refuses a client states which limit was reached: simultaneous tests, or connections from an address.
 #[test]
 #[ignore = "real time: `make test`"]
 fn busy_server_says_so() {
@@ -122,7 +123,7 @@ fn busy_server_says_so() {
     }
 }
 
-/// Both endpoints refuse excessive and malformed requests, with the accepted values.
+/// Both endpoints refuse excessive and malformed requests, and state the accepted values.
 #[test]
 fn greedy_requests_are_refused() {
     let service = Service { longest: Duration::from_secs(5), ..service() };
@@ -147,8 +148,8 @@ fn greedy_requests_are_refused() {
     assert!(ended(&seen).is_empty(), "{seen:?}");
 }
 
-/// A receiver that reports more than was sent, or an impossible time, ends the test, and no result contains its
-/// numbers.
+/// A receiver that reports more bytes than were sent, or an impossible time, ends the test, and no result
+/// contains its numbers.
 #[test]
 #[ignore = "real time: `make test`"]
 fn lying_receiver_ends_the_test() {
@@ -168,7 +169,7 @@ fn lying_receiver_ends_the_test() {
     }
 }
 
-/// A peer's reason is escaped before it is printed.
+/// Control characters in a peer's reason are escaped before the reason is printed.
 #[test]
 fn reasons_of_peers_are_printable() {
     let seen = serving("bbr", |address, _| {
@@ -218,7 +219,7 @@ fn long_lying_sender_ends_the_test() {
     }
 }
 
-/// The name of a scheme must be visible ASCII; otherwise the test does not begin.
+/// A scheme name must be visible ASCII; otherwise the test does not begin.
 #[test]
 fn false_names_of_schemes_are_refused() {
     for (name, reason) in [(&b"\x07\x1b[2Jgone"[..], "visible ASCII"), (&[0], "0 bytes"), (&[65], "65 bytes")] {
@@ -234,7 +235,7 @@ fn false_names_of_schemes_are_refused() {
     }
 }
 
-/// Runs a client of ours against a server that only accepts its connection, with this protocol.
+/// Runs one of our clients against a server that supports this protocol and only accepts the connection.
 fn accepting<F: Future<Output = ()>>(
     protocol: &[u8],
     transport: TransportConfig,
@@ -271,10 +272,10 @@ fn client_speaks_the_version_before() {
     });
 }
 
-/// A client escapes control characters and lines in the reason with which a server closes.
+/// A client escapes control characters and line breaks in the reason with which a server closes the connection.
 #[test]
 fn close_reason_is_shown_escaped() {
-    // Without streams, the client cannot begin before the server closes.
+    // Without streams, the client cannot begin the test before the server closes.
     let mut transport = TransportConfig::default();
     transport.max_concurrent_bidi_streams(0_u32.into());
     let error = accepting(tls::ALPN, transport, |connection| async move {

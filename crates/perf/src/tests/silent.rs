@@ -1,4 +1,4 @@
-//! Endpoints whose peers fall silent.
+//! Endpoints whose peers stop answering.
 
 use std::net::{Ipv6Addr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -34,8 +34,8 @@ fn relay(server: SocketAddr, cut: &Arc<AtomicBool>) -> SocketAddr {
     address
 }
 
-/// In either direction, an endpoint whose peer dies reports the growing silence, and finally that the peer does
-/// not answer.
+/// In either direction, an endpoint whose peer stops reports how long the peer has been silent, and finally
+/// that the peer does not answer.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_dead_server_is_named_as_the_cause() {
@@ -72,7 +72,7 @@ fn long_dead_server_is_named_as_the_cause() {
     });
 }
 
-/// Silence over IPv6: the error says that a server listens on IPv4 alone by default.
+/// If a server does not answer over IPv6, the error says that by default a server listens on IPv4 alone.
 #[test]
 #[ignore = "real time: `make test-long`"]
 fn long_silence_over_ipv6_names_the_default() {

@@ -55,7 +55,7 @@ impl Watch for Caller {
     }
 }
 
-/// The attachments and devices of a switch with these settings, as lines; creates none.
+/// The attachments and devices that a switch with these settings would have, one string each; creates none.
 #[pyfunction]
 pub(crate) fn plan_brf_switch(py: Python<'_>, settings: Record<Stated>) -> PyResult<Vec<String>> {
     let settings = read(settings)?;
@@ -94,15 +94,15 @@ pub(crate) struct PortJudge(Controller);
 
 #[pymethods]
 impl PortJudge {
-    /// A judge with these thresholds of utilisation and fill level.
+    /// Creates a judge with these thresholds of link utilisation and queue fill level.
     #[new]
     fn new(utilization: f64, queue: f64) -> Self {
         Self(Controller::new(Config { utilization, queue, ..Config::default() }, 1))
     }
 
-    /// Judges counters read at a time in seconds: bytes sent, packets waiting, capacity of the queue in
-    /// packets, and bytes per second of the link. Returns the kind of congestion, and the packets waiting if
-    /// the kind is `queue`.
+    /// Judges the counters of a port, which were read at a time in seconds: bytes sent, packets waiting,
+    /// capacity of the queue in packets, and rate of the link in bytes per second. Returns the kind of
+    /// congestion and, if the kind is `queue`, the number of packets waiting.
     fn judge(
         &mut self,
         read_s: f64,

@@ -11,7 +11,7 @@ use super::*;
 
 const PACKET: Bytes = Bytes::new(1000);
 
-/// An event that the scheme received.
+/// An event that the driver reported to the scheme.
 #[derive(Clone, Debug, PartialEq)]
 enum Told {
     Ack { acked: u64, lost: u64, rtt: Option<u64>, app_limited: Option<bool>, phase: Phase },
@@ -23,10 +23,10 @@ enum Told {
     Idle { app_limited: bool },
 }
 
-/// A fixed window of ten packets.
+/// A scheme with a fixed window of ten packets, which records its events.
 #[derive(Clone, Debug)]
 struct Spy {
-    /// Events of this instance: a copy of the driver includes them, and restoring the copy restores them.
+    /// Events of this instance. A copy of the driver includes them, so restoring the copy restores the earlier events.
     told: Vec<Told>,
     shown: Arc<Mutex<Vec<Told>>>,
 }
@@ -109,7 +109,7 @@ impl Run {
         }
     }
 
-    /// Acknowledges these packets; `idle`: the transport had nothing to send before.
+    /// Acknowledges these packets; `idle`: the transport had nothing to send before the acknowledgement.
     fn ack(&mut self, at: u64, numbers: impl IntoIterator<Item = usize>, idle: bool) {
         let mut newest = 0;
         for number in numbers {
@@ -139,25 +139,25 @@ impl Run {
         PACKET * self.sent.iter().flatten().count() as u64
     }
 
-    /// Events of the scheme.
+    /// Events that the scheme received.
     fn told(&self) -> Vec<Told> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Bytes lost, by acknowledgement.
+    /// Bytes lost in each acknowledgement.
     fn losses(&self) -> Vec<u64> {
         let told = self.told().into_iter();
         told.filter_map(|told| if let Told::Ack { lost, .. } = told { Some(lost) } else { None }).collect()
     }
 
-    /// Events of recovery and timeouts.
+    /// The events that report recovery and timeouts.
     fn reductions(&self) -> Vec<Told> {
         let told = self.told().into_iter();
         told.filter(|told| !matches!(told, Told::Ack { .. } | Told::Lost(_) | Told::Idle { .. })).collect()
     }
 }
 
-/// Every packet is acknowledged or lost, exactly once: the scheme's sums equal the bytes sent.
+/// Every packet is either acknowledged or lost, exactly once: the sums of these bytes equal the bytes sent.
 #[test]
 fn fates_of_packets_add_up() {
     let mut run = Run::new();
@@ -182,7 +182,7 @@ fn fates_of_packets_add_up() {
     assert_eq!(numbers, [Told::Lost(3), Told::Lost(5)]);
 }
 
-/// Losses that follow an acknowledgement are reported before its end, and the acknowledgement ends once.
+/// Losses that follow an acknowledgement are reported before its end, and the acknowledgement ends only once.
 #[test]
 fn losses_precede_the_end_of_their_acknowledgement() {
     let mut run = Run::new();
@@ -193,8 +193,8 @@ fn losses_precede_the_end_of_their_acknowledgement() {
     assert_eq!(run.told(), [Told::Lost(0), Told::Entered(CongestionCause::Loss), ack]);
 }
 
-/// Losses belong to their acknowledgement even if the transport's clock steps back in between: times are
-/// clamped before they are compared.
+/// Losses belong to their acknowledgement even if the transport's clock steps back between the two reports,
+/// because times are clamped before they are compared.
 #[test]
 fn losses_belong_to_their_ack_when_time_steps_back() {
     let mut run = Run::new();
@@ -204,7 +204,7 @@ fn losses_belong_to_their_ack_when_time_steps_back() {
     assert_eq!(run.losses(), [1_000]);
 }
 
-/// Losses that a timer finds later count for the next acknowledgement, not for the previous one.
+/// Losses that a timer detects after an acknowledgement count for the next acknowledgement, not for the previous one.
 #[test]
 fn losses_of_a_timer_count_for_the_next_ack() {
     let mut run = Run::new();
@@ -215,8 +215,8 @@ fn losses_of_a_timer_count_for_the_next_ack() {
     assert_eq!(run.losses(), [0, 1_000]);
 }
 
-/// Only the largest packet so far gives an RTT sample (RFC 9002 section 5.1). A reordered packet gives none,
-/// because an earlier acknowledgement of it may have been lost.
+/// Only the largest packet number so far gives an RTT sample (RFC 9002 section 5.1). A reordered packet gives
+/// none, because an earlier acknowledgement of this packet may have been lost.
 #[test]
 fn rtt_sample_needs_the_largest_packet() {
     let mut run = Run::new();
@@ -229,11 +229,11 @@ fn rtt_sample_needs_the_largest_packet() {
     let samples: Vec<_> =
         acks.filter_map(|told| if let Told::Ack { rtt, .. } = told { Some(rtt) } else { None }).collect();
     assert_eq!(samples, [Some(20), None, Some(26)]);
-    // 20 ms, then an eighth of 26 ms.
+    // The first sample is 20 ms; the second, 26 ms, has the weight of one eighth.
     assert_eq!(run.flow.srtt(), Some(Nanos::from_micros(20_750)));
 }
 
-/// Spurious losses are reported once, with the acknowledgement that proves them.
+/// Spurious losses are reported once, with the acknowledgement that proves them spurious.
 #[test]
 fn spurious_losses_are_told_once() {
     let mut run = Run::new();
@@ -250,7 +250,7 @@ fn spurious_losses_are_told_once() {
     assert_eq!(run.flow.phase(), Phase::Open);
 }
 
-/// Spurious losses do not undo a response to marks, neither a later response nor one within the recovery.
+/// Spurious losses do not undo a response to marks, whether it comes later or within the same recovery.
 #[test]
 fn spurious_losses_do_not_undo_a_response_to_marks() {
     let (lost, marked) = (Told::Entered(CongestionCause::Loss), Told::Entered(CongestionCause::Ecn));
@@ -275,7 +275,8 @@ fn spurious_losses_do_not_undo_a_response_to_marks() {
     assert_eq!(run.reductions(), [marked]);
 }
 
-/// The proof of spurious losses may acknowledge nothing new. A later reduction stays in force.
+/// The acknowledgement that proves losses spurious may acknowledge no new packet. A reduction after these
+/// losses stays in force.
 #[test]
 fn spurious_losses_do_not_undo_a_later_reduction() {
     let mut run = Run::new();
@@ -292,7 +293,7 @@ fn spurious_losses_do_not_undo_a_later_reduction() {
     assert_eq!(run.flow.phase(), Phase::Recovery);
 }
 
-/// Recovery begins once per flight, and ends when a packet sent since its beginning is delivered.
+/// Recovery begins once per flight, and ends when a packet sent after it began is delivered.
 #[test]
 fn recovery_lasts_until_a_later_packet_arrives() {
     let mut run = Run::new();
@@ -307,7 +308,7 @@ fn recovery_lasts_until_a_later_packet_arrives() {
     assert_eq!(run.reductions(), [Told::Entered(CongestionCause::Loss), Told::Left]);
 }
 
-/// Persistent congestion counts as a timeout. Timeouts in a row are numbered; a delivery restarts the numbering.
+/// Persistent congestion counts as a timeout. Consecutive timeouts are numbered; a delivery restarts the numbering.
 #[test]
 fn persistent_congestion_is_a_timeout() {
     let mut run = Run::new();
@@ -321,8 +322,8 @@ fn persistent_congestion_is_a_timeout() {
     assert_eq!(run.reductions(), [Told::TimedOut(1), Told::TimedOut(2), Told::TimedOut(1)]);
 }
 
-/// A pacer that delays packets until nothing is in flight does not make the flow application-limited; the
-/// transport reports when it had nothing to send.
+/// A pacer that delays packets until nothing is in flight does not make the flow application-limited, because
+/// the transport reports when it had nothing to send.
 #[test]
 fn empty_flight_alone_is_not_application_limited() {
     for idle in [false, true] {
@@ -338,7 +339,7 @@ fn empty_flight_alone_is_not_application_limited() {
     }
 }
 
-/// A new path begins with nothing in flight, and does not make the flow application-limited.
+/// On a new path, the flow begins with nothing in flight, and this does not make it application-limited.
 #[test]
 fn forgotten_flight_is_empty_and_unlimited() {
     let mut run = Run::new();
@@ -354,8 +355,8 @@ fn forgotten_flight_is_empty_and_unlimited() {
     ));
 }
 
-/// A scheme that leaves recovery to the transport gets proportional rate reduction: half of ten packets in
-/// flight are replaced by new packets as the others arrive.
+/// If a scheme leaves recovery to the transport, the adapter applies proportional rate reduction: of ten
+/// packets in flight, half are replaced by new packets as the others are delivered.
 #[test]
 fn window_of_recovery_is_a_proportional_reduction() {
     let entry = schemes::find("newreno").expect("registered");

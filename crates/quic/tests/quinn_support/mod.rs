@@ -15,12 +15,12 @@ use quinn_proto::RttEstimator;
 
 fn transport(controller: Factory) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
-    // A busy machine may keep connections waiting.
+    // A busy machine may delay connections, so disable the idle timeout.
     transport.congestion_controller_factory(controller).max_idle_timeout(None);
     Arc::new(transport)
 }
 
-/// A server, and an endpoint that trusts it. Both run this controller.
+/// A server, and an endpoint that trusts the server. Both run this controller.
 pub fn pair(controller: &Factory) -> (Endpoint, Endpoint) {
     let (chain, key, crypto) = crate::tls::made();
     let mut server = ServerConfig::with_single_cert(chain, key).expect("a certificate");
@@ -34,7 +34,7 @@ pub fn pair(controller: &Factory) -> (Endpoint, Endpoint) {
     (server, endpoint)
 }
 
-/// Keeps the estimator that it receives.
+/// A controller that stores the RTT estimator that it receives.
 struct Capture(Arc<Mutex<Option<RttEstimator>>>);
 
 impl ControllerFactory for Capture {
@@ -65,7 +65,7 @@ impl Controller for Capture {
     }
 }
 
-/// The RTT estimator of a connection after some acknowledgements, as quinn has no public constructor.
+/// The RTT estimator of a connection after some acknowledgements. quinn has no public constructor for estimators.
 pub fn estimator() -> RttEstimator {
     let kept = Arc::new(Mutex::new(None));
     let factory: Factory = Arc::new(Capture(Arc::clone(&kept)));

@@ -1,4 +1,4 @@
-//! An RTT estimator of noq, which only a connection can make.
+//! An RTT estimator of noq, which only a connection can create.
 
 use std::any::Any;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use noq_proto::congestion::{Controller, ControllerFactory};
 
 use super::{Pair, Path};
 
-/// Keeps the estimator that it receives.
+/// A controller that stores the RTT estimator that it receives.
 #[derive(Debug)]
 struct Capture(Arc<Mutex<Option<RttEstimator>>>);
 
@@ -42,7 +42,7 @@ impl Controller for Capture {
     }
 }
 
-/// The estimator of a connection after some acknowledgements.
+/// The RTT estimator of a connection after some acknowledgements.
 pub fn estimator() -> RttEstimator {
     let kept = Arc::new(Mutex::new(None));
     let path = Path { mbit: 100.0, delay_ms: 5, buffer: 100, loss: 0.0 };

@@ -27,7 +27,7 @@ use noq_proto::{
 
 pub use estimator::estimator;
 
-/// UDP payload of a full packet: 1500 bytes with the IP and UDP headers.
+/// UDP payload of a full packet, which has 1500 bytes including the IP and UDP headers.
 pub const DATAGRAM: u16 = 1472;
 const HEADERS: u64 = 28;
 
@@ -64,7 +64,7 @@ struct Host {
     address: SocketAddr,
 }
 
-/// A network and its two hosts: 0 sends, 1 receives.
+/// A network and its two hosts: host 0 sends, host 1 receives.
 pub struct Pair {
     start: Instant,
     pub now: Nanos,
@@ -74,22 +74,22 @@ pub struct Pair {
     buffers: Vec<Vec<u8>>,
     free: Vec<usize>,
     stream: Option<StreamId>,
-    /// Bytes that the application may write in all, and has written.
+    /// Total bytes that the application may write, and bytes that it has written.
     pub offered: u64,
     pub written: u64,
     /// Bytes that the receiver has read.
     pub read: u64,
     pub connected: bool,
     pub closed: Option<String>,
-    /// Times and sizes of data packets as they leave the sender.
+    /// Times and sizes of data packets when they leave the sender.
     pub departures: Vec<(Nanos, u64)>,
-    /// Datagrams of the receiver.
+    /// Number of datagrams from the receiver.
     pub answers: u64,
-    /// Whether the path marks every datagram of the sender.
+    /// Whether the path marks every datagram from the sender.
     pub mark: bool,
 }
 
-/// A path: rate and one-way delay of the link, buffer in packets, share of packets lost.
+/// A path: rate and one-way delay of the link, buffer in packets, and fraction of packets lost.
 #[derive(Clone, Copy)]
 pub struct Path {
     pub mbit: f64,
@@ -118,12 +118,12 @@ fn transport(controller: Factory) -> Arc<TransportConfig> {
 }
 
 impl Pair {
-    /// The client sends.
+    /// Creates a pair in which the client sends.
     pub fn new(controller: Factory, path: Path, seed: u64) -> Self {
         Self::with_client(0, controller, path, seed)
     }
 
-    /// The host `client` opens the connection; host 0 sends, with this controller.
+    /// Creates a pair in which the host `client` opens the connection, and host 0 sends with this controller.
     pub fn with_client(client: usize, controller: Factory, path: Path, seed: u64) -> Self {
         let own = [transport(controller), transport(Arc::new(NewRenoConfig::default()))];
         let (chain, key, crypto) = crate::tls::made();
@@ -180,14 +180,14 @@ impl Pair {
         Nanos::from_nanos(at.saturating_duration_since(self.start).as_nanos() as u64)
     }
 
-    /// The state of the sender's scheme.
+    /// A copy of the sender's controller.
     pub fn controller(&self) -> Box<narrows_quic::noq::Controller> {
         let connection = &self.hosts[0].connection.as_ref().expect("the sender has a connection").1;
         let state = connection.congestion_state(PathId::ZERO).expect("a path");
         narrows_quic::noq::Controller::inspect(state).expect("a scheme of ours")
     }
 
-    /// Moves a host to this address. Its endpoint notices, as if the system notified it.
+    /// Moves a host to this address. Its endpoint learns of the move, as from the operating system.
     pub fn move_host(&mut self, number: usize, host: u8, port: u16) {
         let now = self.instant(self.now);
         self.hosts[number].address = address(host, port);
@@ -201,12 +201,12 @@ impl Pair {
         self.hosts[number].address = address(host, port);
     }
 
-    /// Sends through the link of another pair, which has the same path and began at the same time.
+    /// Makes this pair send through the link of another pair that has the same path and began at the same time.
     pub fn share_link(&mut self, other: &Self) {
         self.link = Rc::clone(&other.link);
     }
 
-    /// Handles all due events, and returns the time of the next one.
+    /// Processes all events that are due, and returns the time of the next event.
     pub fn next(&mut self) -> Nanos {
         self.drive();
         let timer = |host: &Host| host.connection.as_ref().and_then(|(_, connection)| connection.poll_timeout());
@@ -214,7 +214,7 @@ impl Pair {
         timers.into_iter().fold(self.delays[0].next().min(self.delays[1].next()), Nanos::min)
     }
 
-    /// Runs until `end`.
+    /// Runs the pair until `end`.
     pub fn run_until(&mut self, end: Nanos) {
         loop {
             let next = self.next();
@@ -241,7 +241,7 @@ impl Pair {
         }
     }
 
-    /// Runs until `end`. Returns the mean goodput in Mbit/s.
+    /// Runs the pair until `end`. Returns the mean goodput in Mbit/s.
     pub fn mbit_until(&mut self, end: Nanos) -> f64 {
         let (begin, before) = (self.now, self.read);
         self.run_until(end);
@@ -269,7 +269,7 @@ impl Pair {
         }
     }
 
-    /// Lets both hosts read, write and send until nothing is left to do.
+    /// Lets both hosts read, write and send until they have nothing left to do.
     fn drive(&mut self) {
         for number in 0..2 {
             loop {

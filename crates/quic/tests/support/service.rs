@@ -10,7 +10,7 @@ use rustix::net::sockopt;
 
 fn transport(controller: Factory) -> Arc<TransportConfig> {
     let mut transport = TransportConfig::default();
-    // A busy machine may keep connections waiting.
+    // A busy machine may delay connections, so disable the idle timeout.
     transport.congestion_controller_factory(controller).max_idle_timeout(None);
     Arc::new(transport)
 }
@@ -25,8 +25,8 @@ fn endpoint(server: Option<ServerConfig>, buffer: Option<usize>) -> Endpoint {
     Endpoint::new(EndpointConfig::default(), server, socket, runtime).expect("an endpoint")
 }
 
-/// A server that counts the arriving bytes, its address, and an endpoint whose connections run `controller`.
-/// The server's socket requests a receive buffer of `buffer` bytes.
+/// A server that counts the bytes it receives, the server's address, and an endpoint whose connections run
+/// `controller`. The server's socket requests a receive buffer of `buffer` bytes.
 pub fn pair(controller: Factory, buffer: Option<usize>) -> (Endpoint, SocketAddr, Endpoint) {
     let (chain, key, crypto) = crate::tls::made();
     let mut server = ServerConfig::with_single_cert(chain, key).expect("a certificate");
@@ -40,7 +40,7 @@ pub fn pair(controller: Factory, buffer: Option<usize>) -> (Endpoint, SocketAddr
     (server, at, endpoint)
 }
 
-/// Reads the streams of all connections to their ends, and answers each with its length.
+/// Reads the streams of all connections to their ends, and answers each stream with its length.
 pub async fn count(server: Endpoint) {
     while let Some(incoming) = server.accept().await {
         tokio::spawn(async move {

@@ -1,4 +1,5 @@
-//! The options of an entry of `flows`: its own keys, its transport and its scheme's parameters.
+//! The options of an entry of `flows`: keys of the flow's table, settings of its transport and parameters of
+//! its scheme.
 
 use narrows_cc::{Param, ParamKind, Params};
 use narrows_dccp::connection::Overflow;
@@ -53,7 +54,7 @@ fn own(flow: &Flow, index: usize, protocol: Protocol, origins: &Origins<'_>) -> 
     keys.filter_map(row).collect()
 }
 
-/// The settings of TCP.
+/// Rows of the TCP settings.
 fn stream(scenario: &Scenario, index: usize, config: &TcpConfig, origins: &Origins<'_>) -> Vec<Row> {
     let profile = FlowProfile::of(&scenario.tcp, scenario.flows[index].tcp.as_ref());
     let effective = object(&Tcp::spelled(config, profile.profile.id, profile.except));
@@ -72,7 +73,7 @@ fn stream(scenario: &Scenario, index: usize, config: &TcpConfig, origins: &Origi
     names::<Tcp>().iter().map(row).collect()
 }
 
-/// The settings of DCCP.
+/// Rows of the DCCP settings.
 fn datagrams(config: &narrows_dccp::Config, index: usize, origins: &Origins<'_>) -> Vec<Row> {
     let effective = object(&Dccp {
         datagram_bytes: Some(Within(config.datagram.into())),
@@ -111,7 +112,8 @@ fn spelled(param: &Param, params: &Params) -> Value {
     }
 }
 
-/// Rows of the scheme's parameters: stated after the scheme's colon or in `params`, else set by the profile.
+/// Rows of the scheme's parameters, which are stated after the scheme's colon or in `params`, or else set by
+/// the profile.
 fn params(
     scenario: &Scenario,
     index: usize,
@@ -138,7 +140,7 @@ fn params(
     scheme.info.params.iter().map(row).collect()
 }
 
-/// The names of the parameters after a scheme's colon.
+/// The names of the parameters after the colon in `scheme`.
 fn inline(scheme: &str) -> impl Iterator<Item = &str> {
     let parts = scheme.split_once(':').map_or("", |(_, parts)| parts).split(',');
     parts.filter_map(|part| part.split_once('=')).map(|(name, _)| name.trim())

@@ -1,4 +1,4 @@
-//! Errors of deserialization as diagnostics.
+//! Converts deserialization errors to diagnostics.
 
 use std::fmt;
 
@@ -31,7 +31,8 @@ impl de::Error for Diagnostic {
     }
 
     fn unknown_field(found: &str, expected: &'static [&'static str]) -> Self {
-        // `sweep` is removed before the scenario's keys are read.
+        // The key `sweep` is removed before the scenario's keys are read, so add it to the accepted keys of the
+        // top level.
         let sweep = expected.contains(&"warmup").then_some("sweep");
         let known = expected.iter().copied().chain(sweep);
         match sweep.and_then(|_| place_of(found)) {
@@ -47,7 +48,7 @@ impl de::Error for Diagnostic {
             "scheme" => {
                 diagnostic.accepted(schemes::ALL.iter().map(|entry| entry.info.name).collect::<Vec<_>>().join(", "))
             }
-            // Only routers get here: the reader checks the kinds of other tables.
+            // Only routers cause this error here, because the reader checks the kinds of other tables.
             "kind" => diagnostic.accepted(Router::names()),
             "from" | "to" => diagnostic.accepted("the name of a node"),
             _ => diagnostic,

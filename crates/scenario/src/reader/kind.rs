@@ -1,4 +1,4 @@
-//! Deserializes a table whose `kind` decides which other keys it has.
+//! Deserializes a table whose key `kind` decides which other keys the table has.
 
 use serde::de::{self, DeserializeSeed, EnumAccess, IntoDeserializer, MapAccess, VariantAccess, Visitor};
 use serde::forward_to_deserialize_any;
@@ -7,7 +7,7 @@ use super::Reader;
 use crate::diagnostic::{Diagnostic, refuse, unknown};
 use crate::tree::KeyValue;
 
-/// A kind and the entries of its table, including the entry `kind`.
+/// A kind, and the entries of its table, including the entry `kind`.
 #[derive(Clone, Copy)]
 pub(super) struct Variant<'a> {
     pub(super) kind: &'a str,
@@ -72,7 +72,7 @@ impl<'de> de::Deserializer<'de> for Variant<'_> {
     }
 }
 
-/// All keys of a kind, stated or not.
+/// All keys of a kind, whether the table states them or not.
 struct Keys<'a> {
     of: Variant<'a>,
     rest: std::slice::Iter<'static, &'static str>,
@@ -97,7 +97,7 @@ impl<'de> MapAccess<'de> for Keys<'_> {
     }
 }
 
-/// A key that the table of this kind does not state.
+/// A key of the kind that the table does not state.
 struct Unstated<'a>(&'a str);
 
 impl<'de> de::Deserializer<'de> for Unstated<'_> {

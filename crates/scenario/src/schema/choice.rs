@@ -1,4 +1,4 @@
-//! Short and long forms of routers, jitter, radio paths and sizes of files.
+//! Short and long forms of routers, jitter, radio paths and file sizes.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct Router {
 }
 
 impl Router {
-    /// The names of all router algorithms, and none.
+    /// The names of all router algorithms, and `none`.
     pub(crate) fn names() -> String {
         routers::ALL.iter().map(|entry| entry.info.name).chain(["none"]).collect::<Vec<_>>().join(", ")
     }

@@ -13,12 +13,12 @@ table! {
     Class {
         /// Its name.
         name: String,
-        /// The rate assured to it and its children.
+        /// The rate assured to the class and its children.
         rate: quantity::Rate,
         ; // optional:
-        /// Parent, from which it borrows (the link).
+        /// Parent class, from which the class borrows (the link).
         parent: String,
-        /// Ceiling: greatest rate, borrowed rate included (that of the link).
+        /// Ceiling: greatest rate, including borrowed rate (that of the link).
         ceil: quantity::Rate,
         /// Priority from 0, the highest, to 7, among classes within their rates and among classes that borrow
         /// (0).

@@ -1,4 +1,4 @@
-//! The table of DCCP's settings.
+//! The table of DCCP settings.
 
 use std::borrow::Cow;
 
@@ -19,7 +19,7 @@ pub enum OverflowKind {
     DropNewest,
 }
 
-/// A whole number from `LEAST` to `MOST`, checked when it is parsed, even if no flow uses it.
+/// A whole number from `LEAST` to `MOST`. The range is checked when the number is parsed, even if no flow uses it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Within<const LEAST: u64, const MOST: u64>(pub(crate) u64);
 

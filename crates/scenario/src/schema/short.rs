@@ -1,5 +1,5 @@
-//! Values with a short form, a text, and a long form, a table: `queue = "codel"` or
-//! `queue = { kind = "codel", target = "1ms" }`.
+//! Values with a short form, which is a string, and a long form, which is a table: `queue = "codel"` or `queue
+//! = { kind = "codel", target = "1ms" }`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,19 +11,19 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A table with a short form.
 pub trait Short: Serialize + JsonSchema + Sized {
-    /// The table's kinds, if its key `kind` decides the other keys. The name of a kind is short for a table
-    /// with `kind` only.
+    /// Names of the table's kinds, if its key `kind` decides which other keys it has. The name of a kind is the
+    /// short form of a table that states only `kind`.
     const KINDS: &'static [&'static str] = &[];
-    /// Accepted texts.
+    /// Description of the accepted strings.
     fn accepted() -> String;
     /// Parses a short form that is not the name of a kind.
     ///
     /// # Errors
-    /// If the text is not a short form.
+    /// If the string is not a short form.
     fn from_text<E: de::Error>(text: &str) -> Result<Self, E> {
         Err(E::unknown_variant(text, Self::KINDS))
     }
-    /// The short form, if it expresses the whole value.
+    /// The short form as a string, if it expresses the whole value.
     fn text(&self) -> Option<String> {
         match serde_json::to_value(self) {
             Ok(serde_json::Value::Object(keys)) if keys.len() == 1 => keys["kind"].as_str().map(str::to_owned),
@@ -46,11 +46,11 @@ pub trait Short: Serialize + JsonSchema + Sized {
     }
 }
 
-/// A text or a table.
+/// A value stated as a string or as a table.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct TextOr<T>(pub T);
 
-/// The name by which [`TextOr`] requests a value from the reader, along with the value's kinds.
+/// The name with which [`TextOr`] requests a value from the reader; the kinds of the value follow it.
 pub(crate) const TEXT_OR: &str = "TextOr";
 
 impl<T: Short> Serialize for TextOr<T> {
@@ -109,7 +109,7 @@ impl<T: Short> JsonSchema for TextOr<T> {
     }
 }
 
-/// The schema of a table of one kind: its keys, and `kind` before them.
+/// The schema of a table of one kind: the key `kind`, then the keys of the kind.
 pub(crate) fn schema_of_kind(keys: &Schema, kind: &str, about: &[&str]) -> serde_json::Value {
     let keys = keys.as_value();
     let mut properties = serde_json::Map::new();
@@ -126,12 +126,13 @@ pub(crate) fn schema_of_kind(keys: &Schema, kind: &str, about: &[&str]) -> serde
     })
 }
 
-/// The lines of a doc comment as one text.
+/// Joins the lines of a doc comment to one string.
 pub(crate) fn prose(lines: &[&str]) -> String {
     lines.iter().map(|line| line.trim()).collect::<Vec<_>>().join("\n")
 }
 
-/// Defines a table whose `kind` decides its other keys: an enum with the keys of each kind, then methods of [`Short`].
+/// Defines a table whose `kind` decides its other keys: an enum with the keys of each kind, and the methods of
+/// [`Short`].
 macro_rules! tagged {
     ($(#[doc = $doc:literal])* $Name:ident {
         $($(#[doc = $about:literal])* $Kind:ident($Keys:ty) $name:literal,)*

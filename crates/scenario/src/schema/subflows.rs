@@ -1,4 +1,4 @@
-//! The tables of a connection's subflows: `subflows = 2`, or a table for each.
+//! The tables of a connection's subflows: `subflows = 2`, or a table for each subflow.
 
 use std::fmt;
 

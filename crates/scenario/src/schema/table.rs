@@ -5,7 +5,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, forward_to_deserialize_any};
 use serde_json::{Map, Value};
 
-/// Defines a table whose keys are optional, except those before the semicolon.
+/// Defines a table whose keys before the semicolon are required; all other keys are optional.
 macro_rules! table {
     ($(#[$doc:meta])* $Name:ident {
         $($(#[$rdoc:meta])* $required:ident: $Required:ty,)*
@@ -22,15 +22,15 @@ macro_rules! table {
 }
 pub(crate) use table;
 
-/// The keys of a table, or the names of an enumeration.
+/// Names of the keys of a table, or of the values of an enumeration.
 pub(crate) fn names<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     let mut found: &'static [&'static str] = &[];
-    // Fails by design: the probe has no value.
+    // This call always fails, because the probe has no value.
     let _ = T::deserialize(Probe(&mut found));
     found
 }
 
-/// The keys and values that a table states.
+/// The keys that a table states, with their values.
 pub(crate) fn object(value: &impl Serialize) -> Map<String, Value> {
     match serde_json::to_value(value) {
         Ok(Value::Object(keys)) => keys,
@@ -44,7 +44,7 @@ pub(crate) fn first_stated<'k>(table: &impl Serialize, keys: &[&'k str]) -> Opti
     keys.iter().copied().find(|key| stated.contains_key(*key))
 }
 
-/// A deserializer that records the names a type requests.
+/// A deserializer that records the names that a type requests.
 struct Probe<'a>(&'a mut &'static [&'static str]);
 
 impl Probe<'_> {

@@ -1,4 +1,4 @@
-//! Transport settings. Each default is what Linux does; its comment names the fact.
+//! Transport settings. Each default is what Linux does; the comment of the key names the source.
 
 use narrows_cc::{Bytes, Nanos};
 use narrows_tcp::{TcpConfig, option_key};
@@ -9,7 +9,7 @@ use super::table::table;
 use crate::diagnostic::{Diagnostic, refuse, show};
 use crate::quantity::{Amount, DataAmount, Period, Size, Time, parsed};
 
-/// Converts between the value of a key and the engine's value; `mss` is the payload of a full segment.
+/// Converts between the value of a key and the value in the engine; `mss` is the payload of a full segment.
 pub(crate) trait Key {
     type Engine;
     fn engine(&self, mss: u64) -> Self::Engine;
@@ -78,7 +78,7 @@ impl Key for Amount {
     }
 }
 
-/// Formats a size in MiB or kB if that is exact, else in bytes.
+/// Formats a size in MiB or kB if the result is exact, else in bytes.
 fn size(size: Bytes) -> String {
     const MIB: u64 = 1 << 20;
     match size.as_u64() {
@@ -97,7 +97,7 @@ pub(crate) struct Stated<'a> {
 }
 
 impl<'a> Stated<'a> {
-    /// The value of a key, and its full key.
+    /// The stated value of a key, and the full key that states it.
     pub(crate) fn get<T>(&self, name: &str, field: impl Fn(&'a Tcp) -> Option<&'a T>) -> Option<(&'a T, String)> {
         match self.own.and_then(&field) {
             Some(value) => Some((value, format!("{}.tcp.{name}", self.table))),
@@ -106,7 +106,8 @@ impl<'a> Stated<'a> {
     }
 }
 
-/// Turns an option off if the option that it needs is off; an error if the scenario turns the first option on.
+/// Turns an option off if the option that it needs is off. Returns an error if the scenario turns the dependent
+/// option on.
 macro_rules! needs {
     ($stated:ident, $config:ident, $field:ident, $name:expr,) => {};
     ($stated:ident, $config:ident, $field:ident, $name:expr, $on:ident $reason:literal) => {
@@ -147,7 +148,7 @@ macro_rules! schema {
         }
 
         impl Tcp {
-            /// Resolves every option: the stated value, else the profile's, else the default.
+            /// Resolves every option: to the stated value, else to the profile's value, else to the default.
             pub(crate) fn resolved(
                 stated: &Stated<'_>,
                 profile: &Self,
@@ -173,11 +174,11 @@ macro_rules! schema {
                     ProfileName::Ns3 => TcpConfig::ns3(),
                 };
                 let all = Self::spelled(&config, profile, &[]);
-                // Profiles set only the options that list facts.
+                // Profiles set only the options for which the table states facts.
                 Self { $($($field: (all.$field, $linux_fact).0,)?)* ..Self::default() }
             }
 
-            /// Settings as keys of `[tcp]`, all of them stated.
+            /// The settings as keys of `[tcp]`; every key is stated.
             pub(crate) fn spelled(config: &TcpConfig, profile: ProfileName, except: &[String]) -> Self {
                 let mss = u64::from(config.segment);
                 Self {
@@ -187,8 +188,8 @@ macro_rules! schema {
                 }
             }
 
-            /// The keys that profiles set, the facts behind them in the order of [`ProfileName`], and the kernel's
-            /// treatment.
+            /// The keys that profiles set, with the facts behind their values in the order of [`ProfileName`]
+            /// and the kernel backend's treatment.
             pub(crate) fn facts() -> impl Iterator<Item = (&'static str, [&'static str; 3], &'static str)> {
                 let all = [$((
                     option_key!($field $($key)?),
@@ -198,7 +199,7 @@ macro_rules! schema {
                 all.into_iter().flat_map(|(key, facts, kernel)| facts.iter().map(move |&facts| (key, facts, kernel)))
             }
 
-            /// Leaves a key unstated.
+            /// Removes the stated value of a key.
             pub(crate) fn clear(&mut self, name: &str) {
                 $(if option_key!($field $($key)?) == name {
                     self.$field = None;
@@ -223,7 +224,7 @@ pub enum ProfileName {
     Ns3,
 }
 
-/// Defines the words that a key accepts and the engine's value of each.
+/// Defines the words that a key accepts, and the engine's value for each word.
 macro_rules! words {
     ($(#[$doc:meta])* $Name:ident => $Engine:ty {
         $($(#[$vdoc:meta])* $Variant:ident => $value:expr,)*

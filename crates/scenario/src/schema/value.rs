@@ -32,7 +32,7 @@ pub enum ParamValue {
     Text(String),
 }
 
-/// A count. Zero is refused where the count is used.
+/// A count. The code that uses the count refuses zero.
 struct Count(u32);
 
 impl<'de> Deserialize<'de> for Count {
@@ -42,7 +42,7 @@ impl<'de> Deserialize<'de> for Count {
     }
 }
 
-/// Reads a count; messages list values from 1.
+/// Reads a count; error messages list the accepted values from 1 on.
 pub(super) fn count<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
     Count::deserialize(deserializer).map(|count| count.0)
 }
@@ -52,8 +52,8 @@ pub(super) fn optional_count<'de, D: Deserializer<'de>>(deserializer: D) -> Resu
     Option::<Count>::deserialize(deserializer).map(|count| count.map(|count| count.0))
 }
 
-/// Reads a whole number within `range`. Messages list the accepted numbers from `first` on; if the value is out
-/// of range, `prefix` precedes them.
+/// Reads a whole number within `range`. Error messages list the accepted numbers from `first` on; if the value
+/// is out of range, `prefix` precedes the list.
 pub(super) struct WholeNumber {
     pub(super) range: RangeInclusive<u64>,
     pub(super) first: u64,

@@ -1,4 +1,4 @@
-//! The paths of flows: stated node by node, or the shortest.
+//! The paths of flows: stated node by node, or else the shortest path.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use crate::diagnostic::{Diagnostic, refuse, unknown};
 use crate::schema::table::first_stated;
 use crate::schema::{Flow, NetworkKind};
 
-/// The links on a flow's paths, in path order.
+/// The links on a flow's paths, each in path order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Route {
     pub(crate) forward: Vec<usize>,
@@ -83,7 +83,7 @@ impl Topology<'_> {
         Ok(Route { forward, reverse })
     }
 
-    /// Alternate paths between the endpoints of a route.
+    /// Finds the alternate paths between the endpoints of a route.
     pub(crate) fn alternatives(&self, flow: &Flow, table: &str, route: &Route) -> Result<Vec<Route>, Diagnostic> {
         let Some(stated) = &flow.alternatives else { return Ok(Vec::new()) };
         let key = |index: usize| format!("{table}.alternatives.{index}");
@@ -123,14 +123,14 @@ impl Topology<'_> {
         Ok(paths)
     }
 
-    /// The same path backwards, or the shortest path back if a link of it is one-way.
+    /// The same path in the opposite direction, or the shortest path back if a link of the path is one-way.
     fn back(&self, forward: &[usize]) -> Option<Vec<usize>> {
         let back = forward.iter().rev().map(|&link| self.link_between(self.links[link].to, self.links[link].from));
         let (first, last) = (*forward.first()?, *forward.last()?);
         back.collect::<Option<_>>().or_else(|| self.shortest(self.links[last].to, self.links[first].from))
     }
 
-    /// The link from the end of `link` back to its beginning.
+    /// The link from the end node of `link` back to its start node.
     pub(crate) fn opposite(&self, link: usize) -> Option<usize> {
         self.link_between(self.links[link].to, self.links[link].from)
     }
@@ -152,7 +152,7 @@ impl Topology<'_> {
         self.links.iter().position(|link| (link.from, link.to) == (from, to))
     }
 
-    /// A stated route: every step must be a link.
+    /// A stated route; each pair of consecutive nodes must have a link.
     fn stated(&self, key: &str, nodes: &[String]) -> Result<Vec<usize>, Diagnostic> {
         if nodes.len() < 2 {
             return refuse(key, "a route of fewer than two nodes", "[\"a\", …, \"b\"]");
@@ -171,9 +171,10 @@ impl Topology<'_> {
         numbers.windows(2).map(step).collect()
     }
 
-    /// The path of least delay; ties go to the fewest links, then to the first by node names.
+    /// The path with the smallest delay. Among paths of equal delay, the path with the fewest links, then the
+    /// first by node names.
     fn shortest(&self, from: usize, to: usize) -> Option<Vec<usize>> {
-        // Dijkstra (1959); labels compare by delay, number of links and node names.
+        // Dijkstra's algorithm (1959). Labels are compared by delay, then by number of links, then by node names.
         type Label<'n> = (Nanos, usize, Vec<&'n str>);
         let start: Label<'_> = (Nanos::ZERO, 0, vec![&self.nodes[from]]);
         let mut open = BTreeSet::from([(start, from, Vec::new())]);

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 /// A packet in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InFlight {
-    /// Next sequence number after it.
+    /// The sequence number that follows the packet.
     pub(super) end: u64,
-    /// Its packet number.
+    /// The packet's QUIC-style packet number.
     pub(super) number: u64,
-    /// Whether it was reported lost.
+    /// Whether the packet was reported lost.
     pub(super) lost: bool,
 }
 
@@ -21,8 +21,8 @@ pub(super) struct Outstanding {
 }
 
 impl Outstanding {
-    /// Adds the packet `start..end`. It replaces the packets that it retransmits: `replaced` receives the packet
-    /// numbers of those not reported lost.
+    /// Adds the packet `start..end`, which replaces the packets that it retransmits. `replaced` receives the
+    /// packet numbers of those replaced packets that were not reported lost.
     pub(super) fn send(&mut self, start: u64, end: u64, number: u64, mut replaced: impl FnMut(u64)) {
         let before = self.packets.range(..start).next_back();
         let before = before.filter(|(_, packet)| packet.end > start).map(|(&start, packet)| (start, *packet));
@@ -43,7 +43,7 @@ impl Outstanding {
         self.packets.insert(start, InFlight { end, number, lost: false });
     }
 
-    /// Reports the packet that begins at `start` as lost; returns its number, unless it was reported before.
+    /// Marks the packet that begins at `start` as lost; returns its packet number, unless it was marked before.
     pub(super) fn lose(&mut self, start: u64) -> Option<u64> {
         let packet = self.packets.get_mut(&start).filter(|packet| !packet.lost)?;
         packet.lost = true;
@@ -57,7 +57,7 @@ impl Outstanding {
         }
     }
 
-    /// Acknowledges all packets within `start..end`.
+    /// Acknowledges all packets that lie completely within `start..end`.
     pub(super) fn acknowledge_range(&mut self, start: u64, end: u64) {
         let mut from = start;
         while let Some((&first, packet)) = self.packets.range(from..end.max(from)).next() {
@@ -69,14 +69,14 @@ impl Outstanding {
         }
     }
 
-    /// Drops packets that begin before `start`, which no acknowledgement will cover.
+    /// Removes packets that begin before `start`, because no acknowledgement will cover them.
     pub(super) fn forget_before(&mut self, start: u64) {
         while let Some(entry) = self.packets.first_entry().filter(|entry| *entry.key() < start) {
             entry.remove();
         }
     }
 
-    /// Ranges of the packet numbers acknowledged since the last call.
+    /// Returns, as ranges, the packet numbers acknowledged since the last call.
     pub(super) fn take_acked(&mut self) -> Vec<(u64, u64)> {
         self.acked.sort_unstable();
         let mut ranges: Vec<(u64, u64)> = Vec::new();
@@ -103,7 +103,7 @@ mod tests {
         outstanding
     }
 
-    /// A cumulative and a selective acknowledgement list every packet once, as ranges.
+    /// A cumulative and a selective acknowledgement together list every packet once, as ranges.
     #[test]
     fn acknowledgements_list_each_packet_once() {
         let mut own = sent(&[(0, 10), (10, 20), (20, 30), (30, 40), (40, 50)]);
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(own.take_acked(), [(1, 2)]);
     }
 
-    /// A range that covers a packet in part does not acknowledge it.
+    /// A range that covers only part of a packet does not acknowledge the packet.
     #[test]
     fn partly_covered_packet_is_not_acknowledged() {
         let mut own = sent(&[(0, 10), (10, 20)]);
@@ -125,7 +125,7 @@ mod tests {
         assert_eq!(own.take_acked(), []);
     }
 
-    /// A retransmission replaces the original packets and reports those not yet reported lost.
+    /// A retransmission replaces the original packets and reports those of them that were not yet reported lost.
     #[test]
     fn retransmission_replaces_what_it_repeats() {
         let mut own = sent(&[(0, 10), (10, 20), (20, 30)]);

@@ -10,12 +10,12 @@ use super::acks::Outstanding;
 use super::json::{Event, List, Members, Millis, Ranges};
 use super::packets;
 
-/// Names of congestion states (RFC 9002 section 7.3), for schemes that report none.
+/// Names of congestion states (RFC 9002 section 7.3), for schemes that report no state.
 const SLOW_START: &str = "slow_start";
 const AVOIDANCE: &str = "congestion_avoidance";
 const RECOVERY: &str = "recovery";
 
-/// Values of `quic:recovery_metrics_updated`.
+/// Values of the event `quic:recovery_metrics_updated`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Metrics {
     min_rtt: Option<Nanos>,
@@ -44,7 +44,7 @@ impl Metrics {
         }
     }
 
-    /// The values that differ from the previous ones.
+    /// The values that differ from those in `before`.
     fn changes(&self, before: &Self) -> Members {
         let mut members = Members::default();
         for (name, new, old) in [
@@ -72,22 +72,22 @@ impl Metrics {
     }
 }
 
-/// The state of a flow's events.
+/// The state from which a flow's events are derived.
 #[derive(Debug, Default)]
 pub(super) struct FlowLog {
-    /// Bytes of a full packet.
+    /// Size of a full packet in bytes.
     full: u32,
     sent: u64,
     received: u64,
     outstanding: Outstanding,
     metrics: Metrics,
-    /// Whether the parameters were written; only our transports have them.
+    /// Whether the event with the parameters was written; only flows of our transports have this event.
     stated: bool,
     state: Option<&'static str>,
     lost: u64,
-    /// Losses already reported by packet, but not yet in the sender's count.
+    /// Losses already reported by packet, but not yet contained in the sender's counter.
     reported: u64,
-    /// Number of the sender's packet reports already written.
+    /// Number of the sender's packet reports that are already written.
     heard: u64,
 }
 
@@ -96,10 +96,10 @@ impl FlowLog {
         Self { full: u32::from(plan.tcp.segment) + u32::from(plan.tcp.header), ..Self::default() }
     }
 
-    /// Handles a packet with these bytes that leaves the sender's host.
+    /// Writes the events of a packet that leaves the sender's host; `bytes` are the packet's bytes.
     pub(super) fn on_sent(&mut self, event: &mut Event<'_>, packet: &Packet, bytes: &[u8]) {
         if packets::is_encrypted(packet, bytes) {
-            return; // the sender reports it
+            return; // the sender reports this packet
         }
         let number = self.sent;
         self.sent += 1;
@@ -117,7 +117,7 @@ impl FlowLog {
         sent(event, number, packet.size().as_u64(), packet.payload.into());
     }
 
-    /// Handles a packet that reaches the sender's host.
+    /// Writes the events of a packet that reaches the sender's host.
     pub(super) fn on_received(&mut self, event: &mut Event<'_>, packet: &Packet, bytes: &[u8]) {
         let number = self.received;
         self.received += 1;
@@ -161,7 +161,7 @@ impl FlowLog {
         true
     }
 
-    /// Handles that the sender has processed an acknowledgement or a timer.
+    /// Writes the changes after the sender has processed an acknowledgement or a timer.
     pub(super) fn on_processed(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) {
         if self.hear(event, state) {
             return;
@@ -185,19 +185,19 @@ impl FlowLog {
         }
     }
 
-    /// Handles that the sender has sent all that it may send.
+    /// Writes the changes after the sender has sent all that it may send.
     pub(super) fn on_transmitted(&mut self, event: &mut Event<'_>, state: &FlowState<'_>) {
         self.hear(event, state);
         let (sender, external) = (state.sender(), state.is_external());
         let cwnd = sender.cwnd.map_or(0, Bytes::as_u64);
-        // A flow without a connection has no cwnd.
+        // Before the connection opens, a flow has no cwnd.
         if cwnd == 0 && !external {
             return;
         }
         let recovery = state.recovery();
         if !self.stated && !external {
             self.stated = true;
-            // Timers of the simulator are exact.
+            // The simulator's timers are exact, without granularity.
             let mut members = Members::default();
             members.add("timer_granularity", 0);
             members.add("max_datagram_size", self.full);
@@ -225,7 +225,7 @@ impl FlowLog {
         self.enter(event, name.or_else(|| recovery.recovering.map(phase)));
     }
 
-    /// Reports a congestion state if it has changed.
+    /// Writes a congestion state if it differs from the last one.
     fn enter(&mut self, event: &mut Event<'_>, state: Option<&'static str>) {
         let Some(new) = state.filter(|_| state != self.state) else { return };
         match self.state {

@@ -1,4 +1,5 @@
-//! Records as JSON text sequences. Events are formatted without a JSON library, because there are several per packet.
+//! Records as JSON text sequences. Events are formatted without a JSON library for speed, because each packet
+//! causes several.
 
 use std::fmt::{Display, Write as _};
 use std::io::Write;
@@ -12,7 +13,7 @@ const SEPARATOR: u8 = 0x1e;
 /// Appends a value as a record.
 pub(super) fn record(out: &mut Vec<u8>, value: &Value) {
     out.push(SEPARATOR);
-    // Neither the vector nor a value of strings and finite numbers can fail.
+    // Writing to a vector cannot fail, nor can a value of strings and finite numbers.
     let _ = writeln!(out, "{value}");
 }
 
@@ -31,7 +32,7 @@ impl Display for Millis {
     }
 }
 
-/// The output of one flow's events at one time.
+/// Output buffer for one flow's events at one time.
 pub(super) struct Event<'a> {
     pub(super) out: &'a mut Vec<u8>,
     pub(super) now: Nanos,
@@ -39,7 +40,7 @@ pub(super) struct Event<'a> {
 }
 
 impl Event<'_> {
-    /// Appends an event; `data` is the text of its object.
+    /// Appends an event; `data` is the string of its JSON object.
     pub(super) fn write(&mut self, name: &str, data: impl Display) {
         self.out.push(SEPARATOR);
         let (time, group) = (Millis(self.now), self.group);
@@ -47,12 +48,12 @@ impl Event<'_> {
     }
 }
 
-/// The text of an object whose members are numbers.
+/// The string of a JSON object whose members are numbers.
 #[derive(Default)]
 pub(super) struct Members(String);
 
 impl Members {
-    /// Appends a member.
+    /// Appends a member to the object.
     pub(super) fn add(&mut self, name: &str, value: impl Display) {
         let comma = if self.0.is_empty() { "" } else { "," };
         let _ = write!(self.0, "{comma}\"{name}\":{value}");

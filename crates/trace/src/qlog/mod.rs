@@ -5,15 +5,15 @@
 //! trace; `group_id` names the flow of an event, and the event `simulation:scenario` describes the flows.
 //!
 //! * Every backend writes qlog: events come from packets that pass the senders' hosts, and from the senders'
-//!   state after each acknowledgement, timer and departure. Only changed values are written; unknown values are
-//!   absent.
+//!   state after each acknowledgement, timer and transmission. Only changed values are written; unknown values
+//!   are absent.
 //! * Packet numbers count the packets that a sender sends, as in QUIC; a retransmission has a new number. An
 //!   acknowledgement lists the packets that it newly acknowledges.
-//! * Rates are bits of payload per second. `raw.length` is the packet's size with the IP header.
-//! * A real host's TCP does not show which packets it declares lost: a retransmission counts as the loss of the
-//!   original packet. Other losses without a known packet have no header.
-//! * QUIC packets are encrypted: the sender reports its ack-eliciting packets and their fate. `packets_acked`
-//!   lists the acknowledged ones.
+//! * Rates are in bits of payload per second. `raw.length` is the packet's size with the IP header.
+//! * The TCP of a real host does not show which packets it declares lost, so a retransmission counts as the
+//!   loss of the original packet. Other losses without a known packet have no header.
+//! * QUIC packets are encrypted, so the sender reports its ack-eliciting packets and their fate.
+//!   `packets_acked` lists the acknowledged packets.
 //!
 //! Memory is limited to the packets in flight and [`BUFFER`] bytes.
 
@@ -36,7 +36,7 @@ use serde_json::json;
 use flow::FlowLog;
 use json::Event;
 
-/// Bytes collected before a write.
+/// Bytes collected before a write to the file.
 const BUFFER: usize = 256 << 10;
 /// Schemas of the events: that of QUIC with the number of its draft, and that of simulations.
 const EVENT_SCHEMAS: [&str; 2] = ["urn:ietf:params:qlog:events:quic-13", "urn:ietf:params:qlog:events:simulation"];
@@ -46,10 +46,10 @@ const EVENT_SCHEMAS: [&str; 2] = ["urn:ietf:params:qlog:events:quic-13", "urn:ie
 pub struct Log {
     file: File,
     flows: Vec<FlowLog>,
-    /// The field of an event that names the flow; empty if there is only one flow.
+    /// The field that names the flow in each of its events; empty if there is only one flow.
     groups: Vec<String>,
     buffer: Vec<u8>,
-    /// Bytes of whole records in the file.
+    /// Bytes of complete records in the file.
     written: u64,
     failed: Option<io::Error>,
 }
@@ -76,7 +76,7 @@ impl Log {
         log.failed.take().map_or(Ok(log), Err)
     }
 
-    /// Whether a write has failed: the run may then end early.
+    /// Whether a write has failed, so that the run may end early.
     pub fn has_failed(&self) -> bool {
         self.failed.is_some()
     }
@@ -84,7 +84,7 @@ impl Log {
     /// Writes the remaining events. An unfinished file lacks the last events.
     ///
     /// # Errors
-    /// The first write error; the file then ends with the last whole record before it.
+    /// The first write error; the file then ends with the last complete record before the error.
     pub fn finish(mut self) -> io::Result<()> {
         self.flush();
         self.failed.map_or(Ok(()), Err)
@@ -149,7 +149,7 @@ impl Log {
         self.buffer.clear();
     }
 
-    /// Passes a flow and the output of its events to `write`.
+    /// Calls `write` with a flow and the output of its events.
     fn with(&mut self, now: Nanos, flow: u32, write: impl FnOnce(&mut FlowLog, &mut Event<'_>)) {
         if self.failed.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! Sequence numbers that packets occupy and acknowledge, by transport.
+//! Sequence numbers that packets occupy and acknowledge, by transport protocol.
 
 use narrows_dccp::ack_vector::{PacketState, runs};
 use narrows_dccp::{Header, Seq};
@@ -7,11 +7,11 @@ use narrows_packet::{Flags, Kind, Packet};
 
 use super::acks::Outstanding;
 
-/// Offset of the protocol field in an IPv4 header, and UDP's number.
+/// Offset of the protocol field in an IPv4 header, and the protocol number of UDP.
 const PROTOCOL: usize = 9;
 const UDP: u8 = 17;
 
-/// Whether a packet of a host is an encrypted QUIC datagram, whose fate its sender reports.
+/// Whether a host's packet is an encrypted QUIC datagram. Its sender reports the fate of such a packet.
 pub(super) fn is_encrypted(packet: &Packet, bytes: &[u8]) -> bool {
     packet.kind() == Kind::External && bytes.get(PROTOCOL) == Some(&UDP)
 }
@@ -26,7 +26,7 @@ pub(super) fn occupied(packet: &Packet) -> u64 {
     }
 }
 
-/// Removes from `own` the packets in flight that the packet with these bytes acknowledges.
+/// Removes from `own` the packets in flight that `packet` acknowledges; `bytes` are the packet's bytes.
 pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) {
     match packet.kind() {
         Kind::Tcp => {
@@ -34,7 +34,7 @@ pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) 
             packet.sack_blocks().for_each(|(start, end)| own.acknowledge_range(start, end));
         }
         Kind::External => {
-            // A real host's packet that is not a TCP segment shows no acknowledgement.
+            // Without a TCP segment, a real host's packet shows no acknowledgement.
             let Some(segment) = Segment::read(bytes) else { return };
             let ack = packet.external().ack;
             let wide = |wire: u32| unfold(wire, segment.ack.wrapping_sub(ack as u32), ack);
@@ -48,7 +48,7 @@ pub(super) fn acknowledge(own: &mut Outstanding, packet: &Packet, bytes: &[u8]) 
             for run in runs(Seq::new(ack), body.options) {
                 let (first, last) = (run.first.get(), run.last().get());
                 if last > first {
-                    return; // the numbers wrap
+                    return; // the sequence numbers wrap
                 }
                 if run.state != PacketState::Missing {
                     own.acknowledge_range(last, first + 1);

@@ -1,6 +1,6 @@
-//! A strict validator of the qlog records that this crate writes, from the definitions of
-//! draft-ietf-quic-qlog-main-schema and -quic-events. Members that the drafts do not define are refused, although the
-//! drafts permit further members in some places.
+//! A strict validator of the qlog records that this crate writes, based on the definitions of
+//! draft-ietf-quic-qlog-main-schema and -quic-events. It refuses members that the drafts do not define,
+//! although the drafts permit further members in some objects.
 
 use serde_json::{Map, Value};
 
@@ -22,7 +22,7 @@ enum Is {
     Anything,
 }
 
-/// Name, whether it is required, and type.
+/// Name of the member, whether it is required, and its type.
 type Member = (&'static str, bool, Is);
 
 const RAW: Is =
@@ -39,7 +39,7 @@ const ACK: Is = Is::Object(&[
     ("ce", false, Is::Uint(64)),
 ]);
 const FRAMES: Is = Is::List(&ACK, 0);
-/// The events, and the members of their data.
+/// The defined events, and the members of their data.
 const EVENTS: &[(&str, &[Member])] = &[
     ("simulation:scenario", &[("name", false, Is::Text), ("details", false, Is::Anything)]),
     ("quic:packet_sent", &[("header", true, HEADER), ("frames", false, FRAMES), ("raw", false, RAW)]),

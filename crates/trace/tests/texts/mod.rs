@@ -1,4 +1,4 @@
-//! Scenario texts as plans, and the traces of their runs.
+//! Plans from scenario strings, and the traces of their runs.
 #![allow(dead_code)] // each test file uses some of these items
 
 use std::fs::{self, File};
@@ -10,14 +10,14 @@ use narrows_scenario::{NoFiles, Plan, Source, expand, resolve};
 use narrows_sim::{Engine, RunResult};
 use narrows_trace::Recorder;
 
-/// Plan of a text with one run.
+/// The plan of a scenario string with one run.
 pub fn plan(text: &str) -> Plan {
     let runs = expand(&Source { name: "trace", text, files: &NoFiles }, &[]).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(runs.len(), 1, "one run per text");
     resolve(&runs[0].scenario, runs[0].seed, &NoFiles).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// Runs a text with its traces in a fresh folder of this name, and reads the folder.
+/// Runs a scenario string with its traces in a fresh folder of this name, and calls `read` with the folder.
 pub fn recorded<T>(name: &str, text: &str, read: impl FnOnce(&Path) -> T) -> (RunResult, T) {
     let plan = plan(text);
     let dir: PathBuf = [env!("CARGO_TARGET_TMPDIR"), name].iter().collect();
