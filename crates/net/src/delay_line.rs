@@ -62,7 +62,7 @@ impl<F: Frame> DelayLine<F> {
         Self { in_flight: TimedRing::default(), delay, disturbance }
     }
 
-    /// Adds a delay that changes with time. The delay at its departure applies to a packet, and packets keep their
+    /// Adds a delay that changes with time. A packet gets the delay in force at its departure, and packets keep their
     /// order: if the delay falls, packets wait for the last packet with the longer delay.
     #[must_use]
     pub fn following(mut self, delays: DelayTrace, random: Random) -> Self {
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!((size_of::<Packet>(), line.memory()), (64, 1024 * 72));
     }
 
-    /// The delay at its departure applies to a frame, and frames keep their order when the delay falls.
+    /// A frame gets the delay in force at its departure, and frames keep their order when the delay falls.
     #[test]
     fn falling_delay_keeps_order() {
         // The delay is 20 ms, 30 ms from time 5 ms on, and 24 ms from time 8 ms on. One packet departs per millisecond.

@@ -114,7 +114,7 @@ fn saturated_trace_link_carries_the_mean_rate() {
     assert_eq!(link.utilization(end), 1.0);
 }
 
-/// An idle trace link accepts one packet under any limit.
+/// An idle trace link accepts at least one packet, whatever its limit.
 #[test]
 fn idle_trace_link_accepts_one_packet_beyond_its_limit() {
     let accepted = |limit| {
