@@ -1,8 +1,8 @@
 //! The common case: a drop-tail FIFO at constant rate. A packet's departure time is known on arrival, so the caller
 //! keeps the packet, and the link stores only the end of each transmission.
 //!
-//! The branch predictor cannot predict how many packets departed since the last offer, so departures are counted in
-//! batches, and before a drop.
+//! The processor's branch predictor cannot predict how many packets have departed since the last offer, so departures
+//! are counted in batches, and before a drop.
 
 use narrows_units::{Bytes, Nanos, Rate};
 

@@ -234,8 +234,8 @@ mod tests {
         (again, drop_times(&mut codel, &PARAMS, &mut backlog, again + 1, 5).0)
     }
 
-    /// A standing queue that returns within sixteen intervals resumes the earlier drop rate; a queue that returns after
-    /// a longer pause starts at the initial drop rate.
+    /// A standing queue that returns within about sixteen intervals resumes the earlier drop rate; a queue that returns
+    /// after a longer pause starts at the initial drop rate.
     #[test]
     fn recent_dropping_state_resumes_its_drop_rate() {
         // `count` rose from 1 to 10 in the first queue, so 9 drops are carried over: in the second queue, the second

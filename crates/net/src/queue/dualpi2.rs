@@ -6,7 +6,7 @@
 //! A queue's delay is the current sojourn time of its first packet. An update that is due runs at the next arrival or
 //! departure, with the delays at its due time. An accumulator spreads marks and drops evenly instead of at random, as
 //! in the appendix. The scheduler is the time-shifted FIFO, one of the permitted schedulers. The last packet in the
-//! queue is not dropped: no queue remains to be shortened.
+//! queue is never dropped, because no queue would remain behind it.
 
 use narrows_units::{Nanos, Random, Rate};
 

@@ -1,5 +1,6 @@
 //! FQ-CoDel (RFC 8290): hashes flows to queues and serves the queues by deficit round robin, newly active queues first.
-//! CoDel manages each queue. When the total backlog exceeds the limit, packets of the longest queue are dropped.
+//! CoDel manages each queue. When the total backlog exceeds the limit, the discipline drops packets of the longest
+//! queue.
 
 use narrows_units::{Nanos, Random, Rate};
 
@@ -234,7 +235,8 @@ mod tests {
         fill(&mut fq, 1, 100, 1500);
         assert_eq!(leave(&mut fq, 3), [(1, 0), (1, 1), (1, 2)]);
         fill(&mut fq, 2, 1, 100);
-        // Flow 1 had 1514 - 1500 = 14 bytes of credit left. It was served once more, and its turn then ended.
+        // The first turn of flow 1 ended after two packets: 14 bytes of credit remained after the first packet. Flow 2
+        // is new, so it goes before the next packet of flow 1.
         assert_eq!(leave(&mut fq, 3), [(2, 0), (1, 3), (1, 4)]);
     }
 

@@ -15,13 +15,13 @@
 //! | green | else | send, and lend |
 //!
 //! A leaf that sends with its own tokens pays from both its buckets, as does each of its ancestors. A leaf that borrows
-//! pays only from its ceiling's bucket, as does each class between it and the lender; the lender and its ancestors pay
-//! from both buckets. The link itself is a class that is always green and never pays.
+//! pays only from its ceiling's bucket, as does each class between the leaf and the lender. The lender and its
+//! ancestors pay from both buckets. The link itself is a class that is always green and never pays.
 //!
-//! The level of an eligible leaf is that of its lender. Green leaves go first (level 0), then leaves that borrow from a
-//! green class, starting with the lender farthest from the link. Within a level the lowest priority number goes first,
-//! and leaves of equal priority take turns by deficit round robin (Shreedhar and Varghese 1995) with their quanta.
-//! Excess bandwidth therefore goes to the backlogged leaves of the best priority, in the ratio of their quanta.
+//! The level of an eligible leaf is the level of its lender. Green leaves go first (level 0), then leaves that borrow
+//! from a green class, starting with the lender farthest from the link. Within a level the lowest priority number goes
+//! first, and leaves of equal priority take turns by deficit round robin (Shreedhar and Varghese 1995) with their
+//! quanta. Excess bandwidth therefore goes to the backlogged leaves of the best priority, in the ratio of their quanta.
 //!
 //! ## States
 //!
@@ -46,8 +46,8 @@
 //!    debt is bounded only by the integer's range, 9 GB. Linux forgives debt beyond 60 s of the class's rate.
 //! 2. Roots of the trees are children of the link, which always lends. In Linux a root cannot borrow; here a ceiling
 //!    equal to the rate has the same effect.
-//! 3. A policed class pays for a packet from its two buckets on arrival, and is always green: accepted packets wait for
-//!    other packets, never for tokens.
+//! 3. A policed class pays for a packet from its two buckets on arrival, and is always green: its accepted packets may
+//!    wait for other packets, but never for tokens.
 //! 4. By default a bucket holds one packet plus the tokens of a millisecond and of the time in which the link sends two
 //!    packets per leaf, so a class loses no tokens during the turns of other classes. Linux derives its default from
 //!    the timer's resolution.

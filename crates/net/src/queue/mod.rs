@@ -1,8 +1,8 @@
 //! Queue disciplines: the departure order of packets, and AQM drops and marks.
 //!
-//! One file per discipline contains its constants, its rules and their tests; the list below is the only list of
-//! disciplines. Their files import only `backlog`, `limit` and `stats`. A discipline with one backlog implements
-//! [`Aqm`], any other implements [`Queueing`].
+//! Each discipline has a file with its constants, its rules and their tests. The list below is the only list of
+//! disciplines. The files of the disciplines import only `backlog`, `limit` and `stats`. A discipline with one backlog
+//! implements [`Aqm`], any other implements [`Queueing`].
 
 mod backlog;
 

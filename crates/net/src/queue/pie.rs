@@ -2,8 +2,9 @@
 //! every 15 ms.
 //!
 //! The delay is the current sojourn time of the first queued packet, measured by timestamps (section 4.2 allows any
-//! method). An update that is due runs at the next arrival or departure, with the delay at its due time: the inputs do
-//! not change in between. The optional extensions of sections 5.2 to 5.5 are omitted.
+//! method). An update that is due runs at the next arrival or departure, with the delay at its due time: the inputs of
+//! the update do not change between its due time and that event. The optional extensions of sections 5.2 to 5.5 are
+//! omitted.
 
 use narrows_units::{Nanos, Random, Rate};
 
