@@ -19,7 +19,7 @@
 //! | V | the cwnd gain times the BDP: BBR v1's cwnd without its additions | B |
 //! | s | scale of cwnd in ProbeBW, s_min to s_max | – |
 //! | β, C, α | `cut` 0.75; `speed` 0.32 segments/s³; `friendly` · 3(1 − β)/(1 + β) segments per round trip | |
-//! | P, L | the peak at which W was last cut, and its value after the cut; both initially V | B |
+//! | P, L | the peak that the last cut of W set, and W after that cut; both initially V | B |
 //! | t, n | seconds and round trips since the last cut, including the coming round trip | s |
 //! | R₀, r, R | minimum RTT of the connection; minimum and maximum RTT of the round trip | s |
 //! | Q | maximum r of any round trip with at least 8 samples | s |
@@ -31,7 +31,7 @@
 //!             R ≥ R₀ + 0.8 (Q − R₀)  or  more than 1/16 was lost
 //! crowded:    r > 2.25 R₀
 //!
-//! congestion           P ← min(W, inflight);  W, L ← β P;  P ← (P + L)/2 if P is less than the last one
+//! congestion           P ← min(W, inflight);  W, L ← β P;  P ← (P + L)/2 if P is less than the previous P
 //! otherwise            W ← max(W, min(P + C (t − K)³, 1.5 W), L + α n),   K = ((P − L)/C)^⅓
 //!   crowded, no cut yet   W ← 1.125 W
 //!

@@ -66,7 +66,8 @@ use crate::{
 
 /// Minimum cwnd in segments.
 const MIN_CWND: u64 = 4;
-/// Maximum wait for the first share on short paths: four times the shortest Δt of switches on real ports.
+/// Maximum wait for the first share on short paths: four times the shortest allocation interval Δt of switches on real
+/// ports.
 const FIRST_SHARE: Nanos = Nanos::from_millis(20);
 /// Minimum number of lost segments in a round trip that indicate an overrun.
 const OVERRUN_LOSSES: u64 = 10;
@@ -103,7 +104,7 @@ fn paced() -> Params {
     params
 }
 
-/// A round trip, for the comparison of the share with the delivery rate.
+/// A round trip over which the losses are compared with the deliveries.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     since: Nanos,

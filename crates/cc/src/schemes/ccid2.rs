@@ -312,7 +312,7 @@ mod tests {
         }
     }
 
-    /// Marked packets do not grow the window, and a mark counts as a loss.
+    /// Marked packets do not count towards growth, and a mark reduces the window as a loss does.
     #[test]
     fn ccid2_ecn_mark_counts_as_loss_not_as_growth() {
         let mut scheme = ccid2(&[]);

@@ -345,7 +345,8 @@ mod tests {
         assert_eq!(windows(&few), (256 * MSS, 0));
     }
 
-    /// A loss halves both windows; with another beta, the delay window alone makes up the difference.
+    /// A loss halves both windows. With a beta other than 1/2, Reno's window is still halved, and the delay window
+    /// makes up the difference to (1 - beta) win.
     #[test]
     fn compound_loss_halves_both_windows() {
         let lose = |overrides: &[(&str, f64)]| {

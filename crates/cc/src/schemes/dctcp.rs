@@ -242,7 +242,7 @@ mod tests {
         assert_eq!((scheme.reno.cwnd, scheme.reno.ssthresh), (Bytes::new(MSS), Bytes::new(9 * MSS)));
     }
 
-    /// Growth is Reno's and pauses during a reduction.
+    /// cwnd grows as Reno's does, and does not grow during a reduction.
     #[test]
     fn dctcp_grows_as_reno_and_pauses_in_reduction() {
         let mut scheme = Dctcp::with(&[]);

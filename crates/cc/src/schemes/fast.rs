@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(queued.reno.cwnd, Bytes::new(200 * MSS));
     }
 
-    /// The mean covers 256 samples, or a third of the window.
+    /// The mean RTT covers 256 samples, or a third of the window if that is more.
     #[test]
     fn fast_mean_covers_256_samples_or_third_of_window() {
         for (w, mean_ms) in [(20, 100.1), (768, 100.1), (3000, 100.0256)] {

@@ -143,7 +143,7 @@ mod tests {
         scheme
     }
 
-    /// Slow start counts bytes, or one segment per acknowledgement.
+    /// Slow start counts acknowledged bytes or, with `abc` off, at most one segment per acknowledgement.
     #[test]
     fn newreno_slow_start_counts_bytes_or_segment_per_ack() {
         let mut bytes = NewReno::with(&[]);
@@ -173,7 +173,8 @@ mod tests {
         }
     }
 
-    /// Congestion avoidance adds one segment per window of bytes, or per window of acknowledgements.
+    /// Congestion avoidance adds one segment per window of acknowledged bytes or, with `abc` off, per window of
+    /// acknowledgements.
     #[test]
     fn newreno_avoidance_adds_one_segment_per_window() {
         // cwnd is ten segments: five ACKs of two segments each are one window in bytes but half a window in ACKs.
@@ -271,7 +272,7 @@ mod tests {
         assert_eq!(window(&scheme), 10 * MSS);
     }
 
-    /// With pacing, the rate is 1.2 windows per round trip.
+    /// With `paced` on, the pacing rate in avoidance is 1.2 windows per round trip.
     #[test]
     fn newreno_paced_uses_1_2_windows_per_round_trip() {
         let mut scheme = avoiding(10, &[("paced", 1.0)]);

@@ -301,7 +301,7 @@ mod tests {
         let mut expected = dualpi2();
         [13, 28, 43].into_iter().for_each(|delay| expected.step(MS(delay)));
         assert_eq!((queue.base, queue.next_update), (expected.base, MS(60)));
-        // An idle time has the same effect in one step as in many.
+        // One late update after a long idle time has the same effect as updates throughout this time.
         let (mut idle, mut walked) = (dualpi2(), dualpi2());
         (0..10_000).for_each(|n| walked.update(MS(n)));
         idle.update(MS(9_999));

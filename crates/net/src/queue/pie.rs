@@ -215,7 +215,7 @@ mod tests {
         assert_eq!(lazy.probability.to_bits(), eager.probability.to_bits());
         assert_eq!(lazy.burst_allowance, Nanos::from_millis(150 - 90));
         assert_eq!(lazy.next_update, Nanos::from_millis(105));
-        // A long idle time has the same effect in one step as in many.
+        // One late update after a long idle time has the same effect as updates throughout this time.
         let empty = Backlog::<Packet>::default();
         let mut walked = lazy.clone();
         (1..100_000).for_each(|n| walked.update(Nanos::from_millis(100 + n), &empty));

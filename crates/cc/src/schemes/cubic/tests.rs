@@ -46,7 +46,7 @@ fn cubic_window_follows_curve_computed_by_hand() {
     near(ack_window(&mut scheme, 4.217163326508746, 0.0), 100.0);
     near(ack_window(&mut scheme, 6.0, 0.0), 102.266703256464);
     assert_eq!(state(&scheme), "convex");
-    // The target is the curve one round trip ahead.
+    // The target is the value of the curve one round trip ahead.
     near(ack_window(&mut scheme, 6.5, 0.5), 108.620315189868);
 }
 
@@ -60,7 +60,7 @@ fn cubic_window_approaches_target_proportionally() {
     near(scheme.curve.cwnd, before + 2.0 * (86.680763835130 - before) / before);
 }
 
-/// The target is at most half above the window.
+/// The target is at most 1.5 times the window.
 #[test]
 fn cubic_target_is_at_most_1_5_windows() {
     let mut scheme = reduced(100.0, &[]);
