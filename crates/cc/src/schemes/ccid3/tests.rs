@@ -283,7 +283,7 @@ fn ccid3_without_feedback_keeps_initial_rate_and_recovers() {
     assert_eq!(rate(&scheme), reported_rate);
 }
 
-/// Impossible feedback keeps X and cwnd within their bounds.
+/// Impossible feedback keeps X within its bounds.
 #[test]
 fn ccid3_impossible_feedback_is_bounded() {
     let most = Rate::from_mbit_per_sec(100_000.0);
