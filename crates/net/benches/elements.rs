@@ -18,15 +18,15 @@ use narrows_units::{Bytes, Nanos, Random, Rate};
 const PACKETS: u64 = 1_000_000;
 const DELAY: Nanos = Nanos::from_millis(20);
 
-/// Offers a full packet per transmission time at 1 Gbit/s (12 µs), in bursts of 16, each with a delay of 20
-/// ms. Returns the number of arrivals.
+/// Offers full packets at 1 Gbit/s, one per 12 µs, in bursts of 16. Each packet that leaves the link passes a delay
+/// line of 20 ms. Returns the number of arrivals.
 fn pass((mut link, mut line): (Link<Packet>, DelayLine<Packet>)) -> u64 {
     let mut packet = Packet::new(1);
     packet.payload = 1448;
     let mut arrived = 0;
     for n in 0..PACKETS {
         *packet.tcp_mut().seq = n;
-        // Sixteen flows, for disciplines that separate flows.
+        // Spread the packets over sixteen flows, for disciplines that separate flows.
         packet.flow = n as u32 % 16;
         let now = Nanos::from_micros(n / 16 * 16 * 12);
         while link.next_service() <= now {
@@ -50,13 +50,13 @@ fn elements(criterion: &mut Criterion) {
     let rate = Rate::from_mbit_per_sec(1_000.0);
     let plain = LinkConfig::drop_tail(rate, Limit::Bytes(Bytes::new(500_000)));
     let queue = |queue| LinkConfig { queue, ..plain.clone() };
-    // The same mean rate: 83 or 84 opportunities per millisecond.
+    // A trace with the same mean rate of 1 Gbit/s: 83 or 84 opportunities per millisecond.
     let times = (0..83_333u64).map(|n| 1 + n * 12 / 1_000);
     let trace = Arc::new(CapacityTrace { opportunities_ms: times.collect() });
     let red = Queue::Red(Red { min: 50.0, max: 150.0, ..Red::default() });
     let policer = Policer { rate, burst: Bytes::new(100_000) };
     let jitter = Jitter { max: Nanos::from_micros(100), reorder: true };
-    // Leaves of equal rates below three parents with a third of the rate each.
+    // The leaves have equal rates. Each of their three parents has a third of the link's rate.
     let htb = |leaves: u8| {
         let class = |parent, part| HtbClass { parent, ..HtbClass::new("class", rate / part) };
         let parents = (0..3).map(|_| class(None, 3));

@@ -26,18 +26,18 @@ pub enum Loss {
     None,
     /// Each packet is lost independently with this probability.
     Bernoulli(f64),
-    /// Two states, good and bad (Gilbert 1960, Elliott 1963); transitions are drawn once per packet.
+    /// A model with a good and a bad state (Gilbert 1960, Elliott 1963); a transition is drawn once per packet.
     GilbertElliott {
-        /// Probability of going from good to bad.
+        /// Probability of a transition from the good to the bad state.
         to_bad: f64,
-        /// Probability of going from bad to good.
+        /// Probability of a transition from the bad to the good state.
         to_good: f64,
         /// Loss probability in the good state.
         loss_good: f64,
         /// Loss probability in the bad state.
         loss_bad: f64,
     },
-    /// Every n-th packet is lost, for throughput formulas that assume periodic loss.
+    /// Every n-th packet is lost, as throughput formulas for periodic loss assume.
     Periodic(u64),
 }
 

@@ -21,7 +21,7 @@ struct Disturbance {
     reordering: Option<Reordering>,
     delays: Option<DelayTrace>,
     random: Random,
-    /// Latest arrival among the packets that keep their order.
+    /// Latest arrival time so far of a packet that keeps its order.
     latest: Nanos,
 }
 
@@ -39,7 +39,7 @@ impl Disturbance {
         if let Some(jitter) = self.jitter {
             arrival += Nanos::from_nanos(self.random.below(jitter.max.as_nanos() + 1));
         }
-        // A reordered packet does not delay the others.
+        // A reordered packet does not delay other packets, so it does not update `latest`.
         if let Some(reordering) = self.reordering
             && self.random.chance(reordering.probability)
         {
@@ -62,8 +62,8 @@ impl<F: Frame> DelayLine<F> {
         Self { in_flight: TimedRing::default(), delay, disturbance }
     }
 
-    /// Adds a delay that changes with time. A packet keeps the delay at its departure, and packets keep their order: if
-    /// the delay falls, packets wait for the last packet with the longer delay.
+    /// Adds a delay that changes with time. A packet gets the delay in force at its departure, and packets keep their
+    /// order: if the delay falls, packets wait for the last packet with the longer delay.
     #[must_use]
     pub fn following(mut self, delays: DelayTrace, random: Random) -> Self {
         let disturbance = self.disturbance.take();
@@ -107,13 +107,13 @@ impl<F: Frame> DelayLine<F> {
         self.in_flight.advance();
     }
 
-    /// Prefetches the frame that arrives after `ahead` others.
+    /// Prefetches the frame that arrives after `ahead` other frames.
     #[inline]
     pub fn prefetch(&self, ahead: usize) {
         self.in_flight.prefetch(ahead);
     }
 
-    /// The frame that arrives after `ahead` others.
+    /// The frame that arrives after `ahead` other frames.
     #[inline]
     pub fn peek(&self, ahead: usize) -> Option<&F> {
         self.in_flight.peek(ahead)
@@ -179,10 +179,10 @@ mod tests {
         assert_eq!((size_of::<Packet>(), line.memory()), (64, 1024 * 72));
     }
 
-    /// A frame keeps the delay at its departure, and frames keep their order when the delay falls.
+    /// A frame gets the delay in force at its departure, and frames keep their order when the delay falls.
     #[test]
     fn falling_delay_keeps_order() {
-        // The delay is 20 ms, plus 10 ms from 5 ms on, plus only 4 ms from 8 ms on. One packet departs per millisecond.
+        // The delay is 20 ms, 30 ms from time 5 ms on, and 24 ms from time 8 ms on. One packet departs per millisecond.
         let ms = Nanos::from_millis;
         let delays = DelayTrace::parse("5 10\n8 4\n").expect("valid");
         let mut line = DelayLine::new(ms(20), None, None, random()).following(delays, random());
@@ -193,7 +193,8 @@ mod tests {
             .map(|n| match n {
                 0..5 => (n, n + 20),
                 5..8 => (n, n + 30),
-                // The last frame with the longer delay left at 7 ms; frames due before 37 ms wait for it.
+                // The last frame with the delay of 30 ms left at 7 ms and arrives at 37 ms; later frames due before 37
+                // ms wait for it.
                 _ => (n, (n + 24).max(37)),
             })
             .collect();
@@ -219,11 +220,11 @@ mod tests {
         assert!((sum / f64::from(n) - 5.0).abs() < tolerance, "{}", sum / f64::from(n));
     }
 
-    /// Frames delayed by reordering are overtaken by frames that left within that delay.
+    /// A frame delayed by reordering is overtaken by the frames that depart within its additional delay.
     #[test]
     fn reordered_frames_are_overtaken() {
-        // One packet departs per millisecond. A tenth of the packets are delayed by 3.5 ms, so three later packets
-        // overtake each of them.
+        // One packet departs per millisecond. A tenth of the packets are delayed by 3.5 ms, so the three packets that
+        // depart next overtake each delayed packet.
         let held = Reordering { probability: 0.1, delay: Nanos::from_micros(3_500) };
         let mut line = DelayLine::new(Nanos::from_millis(50), None, Some(held), random());
         let n = 20_000;
@@ -242,7 +243,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every frame arrives once and within its delay bounds, and in order unless reordering is allowed.
+        /// Every frame arrives once and within its delay bounds. Frames arrive in order unless reordering is allowed.
         #[test]
         fn frames_arrive_once_in_time_and_in_order(
             gaps in prop::collection::vec(0u64..3_000_000, 1..200),

@@ -23,7 +23,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// The codepoint in the two lowest bits; ignores other bits.
+    /// Returns the codepoint in the two lowest bits of `bits`; ignores the other bits.
     #[inline]
     pub const fn from_bits(bits: u8) -> Self {
         match bits & 3 {

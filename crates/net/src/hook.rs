@@ -18,11 +18,12 @@ pub trait ClassQueue {
 pub struct Port<'a> {
     /// The current time.
     pub now: Nanos,
-    /// Backlog in bytes, without the arriving or departing frame and the one in transmission.
+    /// Backlog in bytes, without the arriving or departing frame and without the frame in transmission.
     pub backlog: Bytes,
     /// The classes of the port's queue.
     pub classes: &'a mut dyn ClassQueue,
-    /// Class of the arriving frame, for queues with classes; `None` leaves the choice to the queue.
+    /// Class of the arriving frame, for queues with classes. The hook may set this field; `None` leaves the choice of
+    /// the class to the queue.
     pub class: Option<u8>,
 }
 
@@ -38,17 +39,17 @@ pub enum Admission {
 /// Code at the port of a link. A hook owns no clock: the link calls the hook at its events and at the time of its next
 /// wake.
 pub trait PortHook<F: Frame> {
-    /// A frame arrives; the queue may still drop it.
+    /// Processes the arrival of a frame, which the queue may still drop.
     fn on_arrival(&mut self, _port: &mut Port<'_>, _frame: &mut F) -> Admission {
         Admission::Forward
     }
-    /// The transmission of a frame begins.
+    /// Processes the departure of a frame, whose transmission begins.
     fn on_departure(&mut self, _port: &mut Port<'_>, _frame: &mut F) {}
     /// Time of the next [`PortHook::on_wake`]; [`Nanos::MAX`] if none is due before the next frame.
     fn next_wake(&self) -> Nanos {
         Nanos::MAX
     }
-    /// The time of [`PortHook::next_wake`] has come; in real time the call may be late.
+    /// Runs the work due at [`PortHook::next_wake`]. In real time the call may be late.
     fn on_wake(&mut self, _port: &mut Port<'_>) {}
 }
 

@@ -40,7 +40,7 @@ impl LossProcess {
         Self { model: Model::Timed(Box::new(timed)), random, bad: false, since_loss: 0 }
     }
 
-    /// Whether the next packet, which passes at `at`, is lost.
+    /// Decides whether the next packet, which passes at `at`, is lost.
     #[inline]
     pub fn takes(&mut self, at: Nanos) -> bool {
         !matches!(self.model, Model::Steady(Loss::None)) && self.draw(at)
@@ -52,7 +52,7 @@ impl LossProcess {
             Model::Steady(Loss::None) => false,
             &mut Model::Steady(Loss::Bernoulli(probability)) => self.random.chance(probability),
             &mut Model::Steady(Loss::GilbertElliott { to_bad, to_good, loss_good, loss_bad }) => {
-                // First draw the transition, then the loss in the new state.
+                // First draw the state transition, then the loss of the packet in the new state.
                 let leaves = self.random.chance(if self.bad { to_good } else { to_bad });
                 self.bad ^= leaves;
                 self.random.chance(if self.bad { loss_bad } else { loss_good })
@@ -103,9 +103,9 @@ mod tests {
     /// Gilbert-Elliott loss has the mean of its stationary state distribution.
     #[test]
     fn gilbert_elliott_matches_stationary_mean_loss() {
-        // The share of the bad state is 0.01 / (0.01 + 0.2) = 1/21, so the loss is 1/21 * 0.5 + 20/21 * 0.001. States
-        // persist for a few packets, so the variance of the mean is that of independent draws times (2 - r) / r with r
-        // = 0.21. The tolerance is four sigma.
+        // The share of the bad state is 0.01 / (0.01 + 0.2) = 1/21, so the mean loss is 1/21 * 0.5 + 20/21 * 0.001.
+        // States persist for several packets, so the variance of the mean is that of independent draws times (2 - r) /
+        // r with r = 0.01 + 0.2 = 0.21. The tolerance is four standard deviations.
         let model = Loss::GilbertElliott { to_bad: 0.01, to_good: 0.2, loss_good: 0.001, loss_bad: 0.5 };
         let n = 1_000_000;
         let expected = 0.5 / 21.0 + 0.001 * 20.0 / 21.0;
@@ -126,7 +126,7 @@ mod tests {
         assert!((mean - 4.0).abs() < 4.0 * (12.0 / bursts.len() as f64).sqrt(), "{mean}");
     }
 
-    /// Loss from a trace adds to the steady loss without a change of the draws of the steady loss.
+    /// Loss from a trace adds to the steady loss and leaves the draws of the steady loss unchanged.
     #[test]
     fn loss_trace_adds_to_steady_loss_independently() {
         let steady = Loss::Bernoulli(0.1);

@@ -22,7 +22,7 @@ impl TokenBucket {
         Self { rate: policer.rate.as_bytes_per_sec(), full, tokens: full, filled_at: Nanos::ZERO }
     }
 
-    /// Whether a packet of this size passes; if so, spends its tokens.
+    /// Returns whether a packet of this size passes; if so, spends the tokens for it.
     #[inline]
     pub fn passes(&mut self, now: Nanos, size: Bytes) -> bool {
         let elapsed = (now - self.filled_at).as_nanos();
@@ -47,9 +47,9 @@ mod tests {
     /// A policer passes the burst, then exactly the rate.
     #[test]
     fn policer_passes_burst_then_exact_rate() {
-        // 8 Mbit/s is 1000 bytes per millisecond. Of ten packets of 1000 bytes at once, the burst of 4000 bytes passes
-        // four. Then one packet every 0.5 ms for one second: every second packet finds its 1000 tokens, exact to the
-        // nanosecond.
+        // 8 Mbit/s is 1000 bytes per millisecond. Ten packets of 1000 bytes arrive at once, and the burst of 4000 bytes
+        // passes four of them. Then one packet arrives every 0.5 ms for one second, and every second packet passes,
+        // because its 1000 tokens are available exactly at its arrival.
         let policer = Policer { rate: Rate::from_mbit_per_sec(8.0), burst: Bytes::new(4_000) };
         let mut bucket = TokenBucket::new(&policer);
         let size = Bytes::new(1_000);

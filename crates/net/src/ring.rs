@@ -34,8 +34,8 @@ impl<T: Copy> Ring<T> {
         self.len == 0
     }
 
-    /// Slot of the value at `position` from the front. Without slots the mask wraps to all ones, but then no
-    /// position is valid.
+    /// Slot of the value at `position` from the front. In a ring without slots the mask wraps to all ones, but in such
+    /// a ring no position is valid.
     #[inline]
     const fn slot(&self, position: u32) -> usize {
         self.head.wrapping_add(position) as usize & self.slots.len().wrapping_sub(1)
@@ -91,7 +91,7 @@ impl<T: Copy> Ring<T> {
         }
     }
 
-    /// Prefetches the slot at `position` from the front, whether or not it holds a value.
+    /// Prefetches the slot at `position` from the front, whether or not the slot holds a value.
     #[inline]
     pub fn prefetch(&self, position: usize) {
         if let Some(slot) = self.slots.get(self.slot(position as u32)) {
@@ -114,13 +114,13 @@ impl<T: Copy> Ring<T> {
         self.slots[slot] = value;
     }
 
-    /// Removes all values and keeps the memory.
+    /// Removes all values and keeps the allocated memory.
     pub fn clear(&mut self) {
         self.head = 0;
         self.len = 0;
     }
 
-    /// All values, the oldest first.
+    /// Returns an iterator over all values, the oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &T> + '_ {
         (0..self.len()).filter_map(|position| self.get(position))
     }
@@ -150,7 +150,7 @@ mod tests {
 
     use super::*;
 
-    /// An empty ring owns no memory; its capacity doubles from four.
+    /// An empty ring owns no memory; the capacity of a ring starts at four and doubles.
     #[test]
     fn empty_ring_owns_no_memory_and_grows_from_four() {
         let mut ring = Ring::<u64>::new();

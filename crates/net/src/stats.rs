@@ -15,7 +15,7 @@ pub struct LinkStats {
     pub departed_packets: u64,
     /// Bytes of the departed packets.
     pub departed_bytes: u64,
-    /// Packets dropped because the queue was full, on arrival or later.
+    /// Packets dropped because the queue was full, on their arrival or later.
     pub dropped_queue: u64,
     /// Packets lost at random. A packet lost at egress has used the link.
     pub dropped_loss: u64,
@@ -53,7 +53,7 @@ pub struct ClassStats {
 }
 
 impl LinkStats {
-    /// All packets dropped or lost.
+    /// Number of packets dropped or lost, for any reason.
     pub const fn dropped(&self) -> u64 {
         self.dropped_queue + self.dropped_loss + self.dropped_policer + self.dropped_aqm
     }
@@ -82,7 +82,8 @@ impl LinkStats {
     }
 }
 
-/// Counters of a link, and the frames dropped after acceptance, which stay here until the owner collects them.
+/// Counters of a link, and the frames dropped after acceptance, which stay in the tally until the link's owner collects
+/// them.
 #[derive(Clone, Debug)]
 pub(crate) struct Tally<F> {
     stats: LinkStats,

@@ -7,7 +7,7 @@ use crate::{Direction, Ecn, Frame};
 /// Header bytes of a packet.
 pub(crate) const HEADER_BYTES: u16 = 52;
 
-/// A numbered packet in one cache line.
+/// A packet with a sequence number, of the size of one cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(align(64))]
 pub(crate) struct Packet {

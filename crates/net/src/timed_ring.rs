@@ -1,5 +1,5 @@
-//! Frames and their times in two parallel rings: a frame of one cache line takes 72 bytes, where a pair in one ring
-//! would be padded to 128 bytes.
+//! Frames and their times in two parallel rings: a frame of one cache line and its time take 72 bytes. As a pair in one
+//! ring they would be padded to 128 bytes.
 
 use narrows_units::Nanos;
 
@@ -41,14 +41,14 @@ impl<F: Frame> TimedRing<F> {
         self.frames.advance();
     }
 
-    /// Prefetches the frame behind `ahead` others.
+    /// Prefetches the frame behind `ahead` other frames.
     #[inline]
     pub(crate) fn prefetch(&self, ahead: usize) {
         self.times.prefetch(ahead);
         self.frames.prefetch(ahead);
     }
 
-    /// The frame behind `ahead` others.
+    /// The frame behind `ahead` other frames.
     #[inline]
     pub(crate) fn peek(&self, ahead: usize) -> Option<&F> {
         self.frames.get(ahead)
@@ -60,7 +60,8 @@ impl<F: Frame> TimedRing<F> {
         self.frames.push_back(*frame);
     }
 
-    /// Inserts a frame in time order, after frames of equal time, searching from the back. Returns its position.
+    /// Inserts a frame in time order, after frames of equal time, searching from the back. Returns the position of the
+    /// frame.
     #[inline]
     pub(crate) fn insert(&mut self, at: Nanos, frame: &F) -> usize {
         let mut position = self.len();

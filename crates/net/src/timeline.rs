@@ -8,17 +8,17 @@ use narrows_units::Nanos;
 
 const NANOS_PER_MS: u64 = 1_000_000;
 
-/// A step function of time.
+/// A step function of time: values and the times from which they apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline<T> {
     steps: Arc<[(Nanos, T)]>,
     period: Option<Nanos>,
 }
 
-/// Fraction of packets lost.
+/// Fraction of packets lost, as a function of time.
 pub type LossTrace = Timeline<f64>;
 
-/// Delay in addition to the propagation delay.
+/// Delay in addition to the propagation delay, as a function of time.
 pub type DelayTrace = Timeline<Nanos>;
 
 /// A parse error; line numbers start at one.
@@ -80,7 +80,7 @@ impl<T: Copy + Default> Timeline<T> {
         Self { steps: Arc::clone(&self.steps), period: Some(period) }
     }
 
-    /// The steps: a time, and the value from then on.
+    /// The steps: each is a time and the value that applies from that time on.
     pub fn steps(&self) -> &[(Nanos, T)] {
         &self.steps
     }
@@ -131,7 +131,7 @@ impl LossTrace {
                         format!("found {start}; expected a start from {before} on, where the last one ends"),
                     );
                 }
-                // The intervals are adjacent.
+                // This interval starts at the end of the previous interval, so the step back to zero is removed.
                 Some(&(before, _)) if from == before => _ = steps.pop(),
                 _ => {}
             }
@@ -152,14 +152,15 @@ impl LossTrace {
             format!("{} {} {}\n", ms(pair[0].0), ms(pair[1].0), pair[0].1)
         };
         let text: String = spans.map(line).collect();
-        // Avoid empty text, which `parse` rejects.
+        // `parse` rejects empty text, so a trace without loss becomes an interval with a share of zero.
         if text.is_empty() { "0 1 0\n".to_owned() } else { text }
     }
 }
 
 impl DelayTrace {
-    /// Reads lines of `at_ms delay_ms`: from `at_ms` on the delay is longer by `delay_ms`, which may have decimals.
-    /// Times are in ascending order. Blank lines and lines that begin with `#` are skipped.
+    /// Reads lines of `at_ms delay_ms`: from `at_ms` on the delay is `delay_ms` longer than the propagation delay.
+    /// `delay_ms` may have decimals. Times are in ascending order. Blank lines and lines that begin with `#` are
+    /// skipped.
     ///
     /// # Errors
     /// The first invalid line.
@@ -215,7 +216,7 @@ mod tests {
         assert_eq!([55, 65, 85, 90, 100].map(|at| again.at(ms(at))), [0.5, 1.0, 0.25, 0.0, 0.5]);
     }
 
-    /// A delay applies until the next step.
+    /// An additional delay applies until the next step.
     #[test]
     fn delay_holds_until_the_next_step() {
         let trace = DelayTrace::parse("5 2.5\n30 0\n60 10\n").expect("valid");

@@ -1,5 +1,5 @@
-//! Capacity traces in mahimahi format: one delivery opportunity of an MTU (1500 bytes) per line, as a time in
-//! whole milliseconds since the start. The last line is also the period of the trace.
+//! Capacity traces in mahimahi format. Each line is a delivery opportunity of one MTU (1500 bytes), given as its time
+//! in whole milliseconds since the start. The time on the last line is also the period of the trace.
 
 use std::fmt::{self, Write as _};
 
@@ -15,7 +15,7 @@ const NANOS_PER_MS: u64 = 1_000_000;
 /// A recorded capacity.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CapacityTrace {
-    /// Opportunities in milliseconds, ascending; several may share one millisecond.
+    /// Times of the opportunities in milliseconds, ascending; several opportunities may share one millisecond.
     pub opportunities_ms: Vec<u64>,
 }
 
@@ -124,8 +124,7 @@ impl CapacityTrace {
 
     /// Number of opportunities up to and including `now`, which is also the number of the next opportunity.
     pub(crate) fn number_after(&self, now: Nanos) -> u64 {
-        // The last opportunity of a repetition is at its end, so at least one opportunity remains in the current
-        // repetition.
+        // A repetition ends with an opportunity, so at least one opportunity remains in the current repetition.
         let (round, offset) = (now.as_nanos() / self.period(), now.as_nanos() % self.period());
         let passed = self.opportunities_ms.partition_point(|&ms| ms * NANOS_PER_MS <= offset);
         round * self.opportunities_ms.len() as u64 + passed as u64
@@ -141,7 +140,7 @@ impl CapacityTrace {
 mod tests {
     use super::*;
 
-    /// Opportunities repeat with the last time as period.
+    /// Opportunities repeat with a period equal to the last time of the trace.
     #[test]
     fn opportunities_repeat_with_last_time_as_period() {
         let trace = CapacityTrace::parse("# recorded\n0\n2\r\n2\n\n5\n").expect("valid");
@@ -158,7 +157,7 @@ mod tests {
         assert_eq!(trace.bytes_between(ms(7), ms(1)), Bytes::ZERO);
     }
 
-    /// A long recording is read whole and repeats.
+    /// A long recording is read completely and repeats.
     #[test]
     fn long_recording_is_read_whole_and_repeats() {
         // Ten minutes at 96 Mbit/s: eight opportunities per millisecond.

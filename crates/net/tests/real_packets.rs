@@ -14,7 +14,7 @@ const UDP: u8 = 17;
 #[derive(Clone, Copy, Debug)]
 struct Buffer<'a>(&'a [Cell<u8>]);
 
-/// A flow. `source` and `destination` are the last byte of the address, and the port.
+/// A flow. `source` and `destination` each consist of the last byte of the address and the port.
 #[derive(Clone, Copy)]
 struct Flow {
     v6: bool,
@@ -134,7 +134,7 @@ impl Frame for Buffer<'_> {
         }
         let before = self.word(0);
         self.0[1].set(self.0[1].get() & !3 | ecn as u8);
-        // RFC 1624, equation 3.
+        // Update the header checksum incrementally (RFC 1624, equation 3).
         let mut sum = u32::from(!self.word(10)) + u32::from(!before) + u32::from(self.word(0));
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);
@@ -149,7 +149,7 @@ impl Frame for Buffer<'_> {
         tuple.fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte.get())).wrapping_mul(0x0100_0193))
     }
 
-    /// Constant, because the hash of the 5-tuple already differs between both directions.
+    /// Always `Forward`, because the hash of the 5-tuple already differs between the two directions.
     fn direction(&self) -> Direction {
         Direction::Forward
     }
@@ -160,7 +160,8 @@ fn link<'a>(queue: &Queue) -> Link<Buffer<'a>> {
     Link::new(&LinkConfig { queue: queue.clone(), ..plain }, Random::stream(1, "link", 0))
 }
 
-/// Packets of four flows, TCP and UDP in both directions. One packet every 677 us is 1.3 times the rate of the link.
+/// Packets of four flows, TCP and UDP in both directions. The test offers one packet every 677 us, 1.3 times the rate
+/// of the link.
 fn overload(v6: bool, ecn: Ecn) -> Vec<Vec<Cell<u8>>> {
     let flow = |n: u32| {
         let protocol = if n.is_multiple_of(2) { TCP } else { UDP };
@@ -173,8 +174,8 @@ fn overload(v6: bool, ecn: Ecn) -> Vec<Vec<Cell<u8>>> {
 
 const GAP: Nanos = Nanos::from_micros(677);
 
-/// Every packet leaves a queue once or counts as dropped. A mark appears in the buffer with a valid header checksum,
-/// and no other byte of the packet changes.
+/// Every packet leaves the queue exactly once or counts as dropped. A mark appears in the buffer with a valid header
+/// checksum, and no other byte of the packet changes.
 #[test]
 fn real_packets_survive_every_queue() {
     let kinds = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1];
@@ -225,8 +226,8 @@ fn real_packets_survive_every_queue() {
     }
 }
 
-/// FQ-CoDel separates flows by their 5-tuple: a single packet goes before the standing queue of another flow,
-/// and of the other direction of the same connection.
+/// FQ-CoDel separates flows by their 5-tuple: a single packet goes before the standing queue of another flow, and
+/// before the standing queue of the other direction of the same connection.
 #[test]
 fn fq_codel_isolates_flows_by_five_tuple() {
     let queue = Queue::FqCoDel(FqCoDel::default());
@@ -248,7 +249,8 @@ fn fq_codel_isolates_flows_by_five_tuple() {
             }
             let next = |link: &mut Link<Buffer>| link.serve(link.next_service()).map(Buffer::number);
             assert_eq!([next(&mut link), next(&mut link)], [Some(0), Some(1)]);
-            // Packet 2 is in transmission; the single packet goes before the other seventeen.
+            // Packet 2 is in transmission. The single packet goes before the seventeen packets that remain in the
+            // standing queue.
             link.offer(link.next_service() - Nanos::from_nanos(1), &Buffer(&single));
             let order = [next(&mut link), next(&mut link), next(&mut link)];
             assert_eq!(order, [Some(2), Some(77), Some(3)], "IPv{}", if v6 { 6 } else { 4 });

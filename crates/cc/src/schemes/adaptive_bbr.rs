@@ -16,7 +16,7 @@
 //! | rtt | the newest RTT sample when a phase of ProbeBW begins | s |
 //! | min_rtt | minimum RTT of the last 10 s | s |
 //! | rtt_max | maximum RTT of the connection | s |
-//! | b | (rtt − min_rtt) / (rtt_max − min_rtt) in [0, 1]: the share of the buffer in use; 0 before a queue was observed | – |
+//! | b | (rtt − min_rtt) / (rtt_max − min_rtt) in [0, 1]: the share of the buffer in use; 0 before any queue | – |
 //!
 //! ```text
 //! gain of the probing phase  = 1.25 − 0.25 b     from 1.25 (empty) to 1   (full), never below 1
@@ -25,8 +25,8 @@
 //! ```
 //!
 //! b is sampled when a phase begins and applies to the whole phase. The two gains move together, so with a standing
-//! queue a cycle removes more data than it adds, by 0.25 · (b at its probe + b at its drain) BDPs, if phases last for
-//! min_rtt.
+//! queue, and phases of one min_rtt, a cycle removes more data than it adds: the difference is 0.25 · (b of its probing
+//! phase + b of its draining phase) BDPs.
 //!
 //! ## States
 //!
@@ -38,14 +38,14 @@
 //!              └───────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! The phases end as in BBR: the probing phase when inflight reaches its gain times the BDP, and thus earlier with a
-//! smaller gain; the draining phase when inflight is down to the BDP.
+//! The phases end as in BBR. The probing phase ends when inflight reaches the gain times the BDP, and thus earlier with
+//! a smaller gain. The draining phase ends when inflight is down to the BDP.
 //!
 //! ## References
 //!
 //! 1. Yang et al., Adaptive-BBR, IEEE WCNC 2019. Could not be obtained.
 //! 2. The BBR-GC paper, section on related work.
-//! 3. Another summary, which names the pacing gain and the buffer.
+//! 3. Another paper's summary, which mentions the pacing gain and the buffer.
 //! 4. BBR v1: see `bbr`.
 //!
 //! Two other schemes have similar names: github.com/OniricRain/BBRadaptive (phases of the cycle from the history of
@@ -75,7 +75,7 @@
 use crate::bbr_v1::{BbrCore, BufferFill, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::{Ack, Info, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
 
-/// Minimum gain of the draining phase; the minimum of BBR's parameter is the same.
+/// Minimum gain of the draining phase, equal to the minimum that BBR's gain parameter accepts.
 const LEAST_GAIN: f64 = 0.1;
 
 /// Adaptive-BBR.

@@ -2,7 +2,7 @@
 //!
 //! A multipath control law derived from conditions on the fluid model: a unique stable equilibrium, TCP-friendliness,
 //! and a compromise between responsiveness and cwnd oscillation. Increase and decrease both depend on the ratio of the
-//! best subflow's rate to this subflow's.
+//! best subflow's rate to this subflow's rate.
 //!
 //! ## Control law
 //! w: cwnd in segments, R: smoothed RTT, x = w / R, a = max_k x_k / x; per segment acknowledged:
@@ -14,15 +14,15 @@
 //!
 //! loss, mark    w = max(w - w/2 · min(a, 3/2), 1)
 //! ```
-//! For the best path a = 1: its increase is the first term of `olia`'s, and a loss halves its cwnd.
+//! For the best path a = 1: its increase is the first term of `olia`'s increase, and a loss halves its cwnd.
 //!
 //! ## States
 //! The states of `newreno`.
 //!
 //! ## Life of a flow
 //! On two equal paths a = 1, and each cwnd grows at a quarter of Reno's increase. A subflow with a third of the best
-//! rate has a = 3: its cwnd grows at 2.8 times the rate of `olia`'s first term, and loses three quarters of its cwnd at
-//! a loss.
+//! rate has a = 3: its cwnd grows 2.8 times as fast as by the first term of `olia`, and a loss takes three quarters of
+//! this cwnd.
 //!
 //! ## References
 //! Q. Peng, A. Walid, J. Hwang, S. H. Low, Multipath TCP: Analysis, Design, and Implementation, IEEE/ACM
@@ -31,7 +31,7 @@
 //!
 //! ## Differences
 //! 1. The law uses floats. Linux rounds a down to a whole number for the decrease, so a subflow at 0.6 of the best rate
-//!    halves its cwnd. Here this subflow loses 0.75 of its cwnd, as in the paper.
+//!    halves its cwnd. Here a loss takes 0.75 of this subflow's cwnd, as in the paper.
 //! 2. The law is evaluated at every ACK. Linux evaluates it when a cwnd changes.
 //! 3. A subflow in recovery counts with its ssthresh, as in the other coupled schemes. Linux uses its current cwnd.
 //!
@@ -106,10 +106,11 @@ mod tests {
         }
     }
 
-    /// The decrease is half the window on the best path and up to three quarters elsewhere.
+    /// The decrease is half of the window on the best path and up to three quarters of the window on other paths.
     #[test]
     fn balia_decrease_is_half_to_three_quarters_of_window() {
-        // Rates 1 000, 800 and 250: a = 1, 1.25 and 4, the last limited to 1.5. Windows are whole: 2.5 becomes 2.
+        // Rates of 1 000, 800 and 250 segments per second give a = 1, 1.25 and 4; the decrease limits a to 1.5. Windows
+        // are whole segments, so 2.5 becomes 2.
         let paths = [path(40, 40, 0), path(32, 40, 0), path(10, 40, 0)];
         assert!(near(after_loss::<Balanced>(0, &paths), 20.0));
         assert!(near(after_loss::<Balanced>(1, &paths), 12.0));

@@ -30,7 +30,7 @@
 //! excess = 0.25 · bw · L
 //! ```
 //!
-//! A flow with min_rtt ≤ 3 ms, and any flow that sees no queue, therefore behaves as BBR.
+//! A flow with min_rtt ≤ 3 ms therefore behaves as BBR, and so does any flow that detects no queue.
 //!
 //! ## States
 //!
@@ -60,7 +60,7 @@
 //!
 //! ## Known weaknesses
 //!
-//! * cwnd still allows two BDPs of a longer min_rtt, so flows with long RTTs keep an advantage.
+//! * cwnd still allows two BDPs, and a longer min_rtt means a larger BDP, so flows with long RTTs keep an advantage.
 //! * A queue that lasts longer than 10 s and that ProbeRTT does not empty becomes part of min_rtt and is not detected.
 //! * A queue below a tenth of the RTT is not detected: in a buffer of 0.1 BDP, BBQ behaves as BBR.
 //! * Where few packets arrive within 3 ms, a capped probe lasts until the next ACK, so its length is the gap between

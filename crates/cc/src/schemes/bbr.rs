@@ -20,8 +20,8 @@
 //! cwnd        = h · BDP + extra + 3q, in whole segments, rounded up to even, + 2 segments while probing up
 //! ```
 //!
-//! Until the pipe is full, the pacing rate never falls and cwnd never shrinks to its target. Afterwards cwnd
-//! is min(cwnd + acked, target). Outside recovery it is at least 4 segments.
+//! Until the pipe is full, the pacing rate never falls and cwnd never shrinks to its target. Afterwards cwnd is
+//! min(cwnd + acked, target). Outside recovery cwnd is at least 4 segments.
 //!
 //! ## States
 //!
@@ -68,13 +68,13 @@
 //!
 //! ## Differences from Linux
 //!
-//! 1. Data is counted in bytes, where Linux counts packets. Targets are still whole, even numbers of
-//!    segments. The BDP and the aggregation term are rounded up together, not separately.
-//! 2. Gains are exact (2.885, 1/2.885), where Linux has multiples of 1/256. Times are in ns, where Linux has
-//!    µs and jiffies.
+//! 1. This scheme counts data in bytes; Linux counts packets. The target cwnd is still a whole, even number of
+//!    segments. This scheme rounds up the sum of the BDP and the aggregation term, not each separately.
+//! 2. Gains are exact (2.885, 1/2.885); Linux uses multiples of 1/256. Times are in ns; Linux uses µs and jiffies.
 //! 3. Inflight is not corrected for packets waiting in the pacer: the transport counts a packet when it
 //!    leaves the pacer.
-//! 4. 'Ten packets' (cwnd before any RTT sample, growth at the start) is the configured initial window.
+//! 4. Where Linux uses ten packets (cwnd before any RTT sample, growth at the start), this scheme uses the configured
+//!    initial window.
 //! 5. In ProbeRTT, Linux marks the connection application-limited. A scheme cannot do this, so samples of packets sent
 //!    from the start of ProbeRTT until its last flight is delivered count as application-limited here. Linux's mark
 //!    covers the same samples.
@@ -87,12 +87,13 @@
 //!
 //! ## Known weaknesses
 //!
-//! * Long RTTs win: the data queued per probe grows with the RTT, and two BDPs of inflight favour the larger
-//!   BDP.
+//! * Flows with long RTTs win: the data queued per probe grows with the RTT, and the limit of two BDPs favours the flow
+//!   with the larger BDP.
 //! * Buffers below about one BDP: 2 BDP of inflight overflow them, and loss does not slow BBR down.
 //!   Loss-based flows starve.
 //! * Deep buffers: 2 BDP is a cap, so loss-based flows take more than their share.
-//! * Many flows keep a standing queue of about one BDP, because maxima of bw overestimate each share.
+//! * Many flows together keep a standing queue of about one BDP, because each flow's maximum filter overestimates its
+//!   share of the bandwidth.
 //! * Every 10 s the throughput drops for 200 ms.
 
 use crate::bbr_v1::{BbrCore, PARAMS, Policy};
@@ -101,7 +102,7 @@ use crate::{Info, Provenance, RecoveryStyle, Setup};
 /// BBR v1.
 pub type Bbr = BbrCore<Standard>;
 
-/// The policy of BBR v1: every rule of the core, unchanged.
+/// The policy of BBR v1: it changes no rule of the core.
 #[derive(Clone, Debug)]
 pub struct Standard;
 

@@ -1,13 +1,13 @@
 //! # BBR v2
 //!
-//! The first BBR (2019) with bounds learnt from loss, between v1 and v3. BBR v3 (`bbr3`) shares its model, states,
-//! formulas and both time scales of bounds; the page of v3 describes them in full. This page lists the differences. The
-//! core is the same code with other parameters and the rules below.
+//! The first BBR (2019) with bounds learnt from loss, between v1 and v3. BBR v3 (`bbr3`) has the same model, states,
+//! formulas and time scales of bounds; the page of v3 describes them in full. This page lists the differences. Both
+//! versions share the code of the core; v2 has other parameters and the rules below.
 //!
 //! ## Control law
 //!
-//! Symbols as in BBR v3. In the names of v2: inflight_hi = inflight_long, inflight_lo = inflight_short, bw_lo
-//! = bw_short.
+//! Symbols as in BBR v3. The names in v2 differ: inflight_hi is inflight_long, inflight_lo is inflight_short, and bw_lo
+//! is bw_short.
 //!
 //! | | v2 | v3 |
 //! |---|---|---|
@@ -56,25 +56,27 @@
 //!
 //! From Linux v2alpha:
 //!
-//! 1. Data is counted in bytes, and gains and times are exact, where Linux has packets, multiples of 1/256
-//!    and jiffies.
+//! 1. This scheme counts data in bytes and uses exact gains and times. Linux counts packets and uses gains in multiples
+//!    of 1/256 and times in jiffies.
 //! 2. Inflight is not corrected for packets waiting in the pacer: the transport counts a packet when it
 //!    leaves the pacer.
 //! 3. Until the pipe is full, cwnd grows by the draft's rule: below max_inflight, or until an initial window
 //!    was delivered. Linux allows a cwnd of two initial windows instead.
 //! 4. The send quantum is the draft's: 1 ms of pacing, within the transport's burst limit. v2alpha allows
 //!    larger bursts at RTTs below 3 ms.
-//! 5. The aggregation filter is a maximum over 10 round trips (1 in Startup). Linux has two slots of 5.
-//! 6. Delayed ACKs may replace an expired minimum RTT. Linux recognises some of them.
-//! 7. The shortcut for application-limited senders is an optimisation and is left out.
+//! 5. The aggregation filter is a maximum over 10 round trips (1 in Startup). Linux has two slots of 5 round trips
+//!    each.
+//! 6. The RTT sample of a delayed ACK may replace an expired minimum RTT. Linux recognises some delayed ACKs and
+//!    ignores their samples.
+//! 7. Linux's shortcut for application-limited senders is an optimisation; this scheme omits it.
 //! 8. Precaution in probing already exists in v2, although the draft lists it as new: v2alpha stops a probe at
 //!    inflight_hi if the previous probe was too high, and probes again at once if the stopped probe was harmless.
 //!    Precaution is on here, as in v2alpha.
-//! 9. Differences 1, 2, 6 and 11 of BBR v3.
+//! 9. Differences 1, 2, 6 and 11 of BBR v3 apply here too.
 //!
 //! ## Known weaknesses
 //!
-//! * A flow below its share stays there. Beside other flows, inflight is at 1.25 BDP all the time, so a probe
+//! * A flow below its fair share stays below. Beside other flows, inflight is at 1.25 BDP all the time, so a probe
 //!   ends after one min_rtt, before its feedback arrives, and all flows probe by the same ratio. Of two flows
 //!   in one BDP of buffer, the one that started 10 s later still had a fifth of the other's rate after two
 //!   minutes.
@@ -87,7 +89,7 @@ use crate::{Info, Provenance, RecoveryStyle, Setup};
 /// BBR v2.
 pub type Bbr2 = BbrCore<Alpha>;
 
-/// The policy of BBR v2: every rule of the core, unchanged.
+/// The policy of BBR v2: it changes no rule of the core.
 #[derive(Clone, Debug)]
 pub struct Alpha;
 

@@ -1,8 +1,8 @@
 //! # BBR-GC over BBR v2
 //!
 //! BBR v2 with the pacing gains of BBR-GC. BBR v2 probes and drains at fixed gains. Here both gains follow the RTT
-//! relative to the maximum RTT of the connection: near the maximum a flow hardly probes and drains deeply; far below
-//! the maximum it probes hard and drains little.
+//! relative to the maximum RTT of the connection. With an RTT near the maximum, a flow hardly probes and drains deeply.
+//! With an RTT far below the maximum, it probes hard and drains little.
 //!
 //! No paper defines this scheme. The authors of BBR-GC name the correction of BBR v2 as future work. We chose which
 //! rules of BBR v2 stay: this choice is **our reconstruction** of that plan. The curves are those of the paper.

@@ -1,10 +1,10 @@
 //! # BBR v3
 //!
-//! Like BBR v1, it models the path by a bandwidth and a propagation delay and sends at their product. Unlike v1, it
-//! limits inflight by bounds learnt from loss, at two time scales: the inflight that a bandwidth probe showed to be too
-//! high (long-term, kept across cycles), and the amount delivered in a round with losses between probes (short-term,
-//! forgotten at the next probe). It probes every two to three seconds instead of every eight round trips, and leaves
-//! headroom below the long-term bound for others.
+//! Like BBR v1, BBR v3 models the path by a bandwidth and a propagation delay and keeps inflight near their product.
+//! Unlike v1, it limits inflight by bounds learnt from loss, at two time scales: the inflight that a bandwidth probe
+//! showed to be too high (long-term, kept across cycles), and the amount delivered in a round with losses between
+//! probes (short-term, forgotten at the next probe). It probes every two to three seconds instead of every eight round
+//! trips, and leaves headroom below the long-term bound for others.
 //!
 //! ## Control law
 //!
@@ -23,7 +23,7 @@
 //! | θ, β | loss threshold 2 %; minimum share of a bound that remains after a round with loss, 0.7 | – |
 //!
 //! ```text
-//! pacing rate  = 0.99 · g · bw                                (only upwards until the pipe has been full)
+//! pacing rate  = 0.99 · g · bw                                (never lowered until the pipe has been full)
 //! max_inflight = max(h · BDP + extra, 3q, 4 segments)         + 2 segments in UP
 //! cwnd         = min(cwnd + acked, max_inflight, cap), at least 4 segments
 //! ```
@@ -78,7 +78,8 @@
 //! ```
 //!
 //! * Full pipe, in Startup and UP: in three round trips, not application-limited, the rate did not grow by a quarter.
-//!   In UP, rounds do not count while cwnd is full and at inflight_long: then the bound, not the path, limits the rate.
+//!   In UP, rounds do not count while cwnd is full and at inflight_long: in these rounds the bound, not the path,
+//!   limits the rate.
 //! * Loss in Startup: over a whole round in recovery, more than θ was lost, in at least six separate ranges
 //!   of the stream. Then inflight_long = max(BDP, maximum data delivered in a round trip). Without SACK, one
 //!   loss in recovery is enough, in Startup and in a probe.
@@ -101,7 +102,7 @@
 //! and continues.
 //!
 //! Losses between probes lower the short-term bounds by at most 30 % per round, and not below the amount delivered: 1 %
-//! of random loss costs about 1 % of the rate per round, and the next REFILL restores the rate. Every 5 s without a
+//! of random loss lowers the rate by about 1 % per round, and the next REFILL restores the rate. Every 5 s without a
 //! lower RTT sample, cwnd is half the BDP for 200 ms and a round.
 //!
 //! In recovery only the bounds reduce cwnd; at the end of recovery the previous cwnd is restored. A timeout sets cwnd
@@ -147,8 +148,7 @@
 //!    sent from the start of ProbeRTT until its last flight is delivered count as application-limited.
 //! 7. Startup's exit by loss also sets full_bw_now: this follows case A.2, not the text of section 5.3.1.3.
 //! 8. A cycle whose filter slot received no sample does not advance the filter. The filter has exactly two slots.
-//! 9. The send quantum, and with it the three quanta of max_inflight, is limited to the transport's burst
-//!    limit.
+//! 9. The send quantum is limited to the transport's burst limit. This also limits the three quanta of max_inflight.
 //! 10. Ranges of lost data: a lost packet that extends the last lost range at either end is not counted
 //!     again.
 //! 11. In a probe, too, this scheme measures the share of marks over a round, and a share of half is too high. Linux
@@ -161,8 +161,8 @@
 //!     pseudocode, which we follow, does not update it at all.
 //! 14. In the table of section 5.6.1 inflight_long bounds Drain too. In the pseudocode of section 5.6.4.7, which we
 //!     follow, only inflight_short does.
-//! 15. Section 3.7 requires a response to marks where packets are sent as ECN-capable. With `ecn` off, marks are
-//!     ignored for any transport.
+//! 15. Section 3.7 requires a response to marks where packets are sent as ECN-capable. With `ecn` off, this scheme
+//!     ignores marks, even if the transport sends its packets as ECN-capable.
 //!
 //! Linux v3 differs from the draft, and so from this scheme, in these numbers: Drain 1/2.885, DOWN 0.91,
 //! aggregation over 5 to 10 rounds and at most 100 ms of bandwidth. All of them are parameters.
@@ -171,7 +171,8 @@
 //!
 //! * Random loss between probes reduces the rate by its share in every round trip: with 1 % over 50 to 60 rounds the
 //!   flow uses four fifths of the link on average. Above 2 % every probe is too high, and the rate collapses.
-//! * The maximum of two cycles takes two probes, four to six seconds, to follow a falling bandwidth.
+//! * max_bw, a maximum over two cycles, follows a falling bandwidth only after two probes, which take four to six
+//!   seconds.
 //! * A probe in a deep buffer queues up to 1.25 BDP for three to four round trips.
 //! * Beside one CUBIC flow at 100 Mbit/s and 40 ms, BBR v3 takes twice CUBIC's rate in a buffer of half a BDP, nearly
 //!   four times in one BDP, and about the same in five BDPs. In ten BDPs CUBIC takes twice the rate of BBR v3 (means
@@ -189,7 +190,7 @@ use crate::{Info, Provenance, RecoveryStyle, Setup};
 /// BBR v3.
 pub type Bbr3 = BbrCore<Draft>;
 
-/// The policy of BBR v3: every rule of the core, unchanged.
+/// The policy of BBR v3: it changes no rule of the core.
 #[derive(Clone, Debug)]
 pub struct Draft;
 

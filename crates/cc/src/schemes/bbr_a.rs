@@ -11,9 +11,9 @@
 //! every ACK that delivers data while F is on:  pacing rate ← 0.99 · 0.75 · bw
 //! ```
 //!
-//! after cwnd has been set, instead of the state's gain. The gain cycle advances by the state's gains. An ACK without
-//! an RTT sample ends the run of similar samples, but the last sample is kept for the next comparison (BBR-ACD discards
-//! it).
+//! This pacing rate is set after cwnd and replaces the rate from the state's gain. The gain cycle still advances by the
+//! state's gains. An ACK without an RTT sample ends the run of similar samples, but BBR-A keeps the last sample for the
+//! next comparison (BBR-ACD discards that sample).
 //!
 //! ## States
 //!
@@ -44,7 +44,7 @@
 //!
 //! ## Known weaknesses
 //!
-//! The weaknesses of BBR-ACD. The additional pacing hardly shows, because cwnd is always the tighter limit.
+//! The weaknesses of BBR-ACD. The lower pacing rate has little effect, because cwnd is always the tighter limit.
 
 use super::bbr_acd::{Acd, BbrAcd};
 use crate::bbr_v1::{BbrCore, Model, Policy, RecoveryEntry};
@@ -53,7 +53,7 @@ use crate::{Ack, Bytes, Info, Param, Provenance, Scheme, Setup, Telemetry, bbr_p
 /// BBR-A.
 pub type BbrA = BbrCore<Advanced>;
 
-/// BBR-ACD's recovery with a lower pacing rate.
+/// Adds a lower pacing rate to BBR-ACD's recovery.
 #[derive(Clone, Debug)]
 pub struct Advanced {
     acd: Acd,

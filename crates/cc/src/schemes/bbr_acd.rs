@@ -1,6 +1,6 @@
 //! # BBR-ACD (advanced congestion detection)
 //!
-//! BBR that, when packets are lost, tests whether the path is congested. If RTTs indicate a queue, it halves cwnd. If
+//! BBR-ACD is BBR that tests on loss whether the path is congested. If RTTs indicate a queue, BBR-ACD halves cwnd. If
 //! not, it treats the loss as random and does not respond at all, not even with BBR's packet conservation in the first
 //! round trip of a recovery.
 //!
@@ -43,7 +43,7 @@
 //! ## Life of a flow
 //!
 //! Every ACK of the round trip halves cwnd again: six ACKs bring a cwnd of 256 segments to 4. Inflight is then far
-//! above cwnd, so nothing is sent until all of that data has arrived. Then four segments go out, and their first ACK
+//! above cwnd, so nothing is sent until all data in flight has arrived. Then four segments go out, and their first ACK
 //! ends the round trip. From then on cwnd doubles with each round trip until all losses are repaired; then the old cwnd
 //! is restored in one step. So one recovery with congestion all but empties the pipe for several round trips. BDP₁
 //! binds only if cwnd exceeds 2 BDP, as in Startup. Recovery without congestion has no packet conservation at all: cwnd
@@ -70,21 +70,21 @@
 //!    headers from its pacing, with the same effect). Only the probing phase adds two segments, not all of ProbeBW. A
 //!    delayed ACK does not replace an expired min_rtt.
 //! 2. In the authors' code an unsigned subtraction wraps if the last sample was below 1 ms, so such samples never count
-//!    as similar. Here they may.
-//! 3. BDP₁ uses the maximum delivery rate even behind a policer, where half of cwnd is lower anyway.
+//!    as similar. In this scheme they may count as similar.
+//! 3. BDP₁ uses the maximum delivery rate even behind a policer. There cwnd / 2 is lower than BDP₁ anyway.
 //!
 //! ## Known weaknesses
 //!
-//! * 1 ms is coarse: where packets arrive every 0.1 ms, any queue that lasts for three ACKs counts as
-//!   congestion, whether one packet long or a thousand. BBR's own probe builds such a queue every eight round
-//!   trips.
-//! * Where RTTs jitter by more than 1 ms, only a doubled min_rtt shows congestion: never in buffers below 1
-//!   BDP.
+//! * The similarity limit of 1 ms is coarse: where packets arrive every 0.1 ms, any queue that lasts for three ACKs
+//!   counts as congestion, whether one packet long or a thousand. BBR's probe itself builds such a queue every eight
+//!   round trips.
+//! * Where RTTs jitter by more than 1 ms, only an RTT above 2 min_rtt indicates congestion. A buffer below 1 BDP never
+//!   produces such an RTT.
 //! * Each recovery empties the pipe. A second flow of the same kind then meets an idle link, measures nearly the whole
 //!   rate of the link, and keeps that estimate for ten round trips. Two windows of 2 BDPs, each at almost the whole
 //!   rate, overflow the buffer, and the next recovery empties the second flow's pipe. Two flows of 10 and 50 ms can
 //!   thus lose packets for seconds where BBR v1 loses none.
-//! * The bandwidth and the restored cwnd remain BBR's, and with them most of the losses.
+//! * The bandwidth estimate and the restored cwnd are still BBR's, so most of BBR's losses remain.
 //! * In deep buffers no packets are lost, so BBR-ACD acts as BBR v1.
 
 use super::bbr::Standard;
@@ -97,7 +97,7 @@ const SIMILAR: Nanos = Nanos::from_millis(1);
 /// BBR-ACD.
 pub type BbrAcd = BbrCore<Acd>;
 
-/// Recovery by evidence of congestion.
+/// Halves cwnd in a recovery that begins with evidence of congestion.
 #[derive(Clone, Debug)]
 pub struct Acd {
     detection: bool,

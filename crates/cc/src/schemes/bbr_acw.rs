@@ -45,8 +45,8 @@
 //!
 //! ## Differences
 //!
-//! 1. The combination is ours: the simplest combination of the two factors for which h stays between 1 and BBR's 2, and
-//!    is 2 before any measurement and with an empty queue. `span` is the factor 2 in the formula of h, `cwnd_gain` the
+//! 1. The combination is ours: the simplest combination of the two factors that keeps h between 1 and BBR's 2, and sets
+//!    h = 2 before any measurement and with an empty queue. `span` is the factor 2 in the formula of h, `cwnd_gain` the
 //!    upper bound of h.
 //! 2. d is the newest sample of an ACK, and h changes with it.
 //! 3. Samples of an application-limited sender and of ProbeRTT affect neither d nor d_min, because they do
@@ -54,7 +54,8 @@
 //!
 //! Two flows of 10 and 50 ms on 100 Mbit/s with a deep buffer get 21 and 77 Mbit/s on average over 60 s, with mean
 //! gains of 1.32 and 1.26. With `span` = 1, 4 and 8 the 10 ms flow gets 21, 23 and 21 Mbit/s; with `span` = 0, a
-//! constant gain of 1, it gets 42. The papers report about 40, so the published gain must be closer to 1 than ours.
+//! constant gain of 1, it gets 42. The papers report about 40 Mbit/s for this flow, so the published gain must be
+//! closer to 1 than ours.
 //!
 //! ## Known weaknesses
 //!

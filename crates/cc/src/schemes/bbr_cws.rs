@@ -2,9 +2,9 @@
 //!
 //! BBR with a scaled cwnd, so that competing loss-based flows get their share. BBR's cwnd is 2 BDP regardless of other
 //! traffic. In a buffer below about 1 BDP it overflows the queue and takes nearly all bandwidth from a loss-based flow.
-//! In a deep buffer this cwnd limits BBR, and the loss-based flow takes the rest. In BBR-CWS a second window, the
-//! bound, follows the control law of CUBIC: a round trip with congestion cuts the bound, and other round trips let it
-//! grow. BBR's cwnd is scaled to the bound. Pacing still follows the bandwidth.
+//! In a deep buffer this cwnd limits BBR, and the loss-based flow takes the rest of the bandwidth. In BBR-CWS a second
+//! window, the bound, follows the control law of CUBIC: a round trip with congestion cuts the bound, and the bound
+//! grows in other round trips. BBR's cwnd is scaled to the bound. Pacing still follows the bandwidth.
 //!
 //! The published rule could not be obtained. Abstract and highlights [1] give the name (congestion window scaling), the
 //! aim (fairness between BBR and loss-based flows in all buffers, fewer retransmissions) and the authors' measurements.
@@ -19,7 +19,7 @@
 //! | V | the cwnd gain times the BDP: BBR v1's cwnd without its additions | B |
 //! | s | scale of cwnd in ProbeBW, s_min to s_max | – |
 //! | β, C, α | `cut` 0.75; `speed` 0.32 segments/s³; `friendly` · 3(1 − β)/(1 + β) segments per round trip | |
-//! | P, L | the peak at which W was last cut, and its value after the cut; both initially V | B |
+//! | P, L | the peak that the last cut of W set, and W after that cut; both initially V | B |
 //! | t, n | seconds and round trips since the last cut, including the coming round trip | s |
 //! | R₀, r, R | minimum RTT of the connection; minimum and maximum RTT of the round trip | s |
 //! | Q | maximum r of any round trip with at least 8 samples | s |
@@ -31,7 +31,7 @@
 //!             R ≥ R₀ + 0.8 (Q − R₀)  or  more than 1/16 was lost
 //! crowded:    r > 2.25 R₀
 //!
-//! congestion           P ← min(W, inflight);  W, L ← β P;  P ← (P + L)/2 if P is less than the last one
+//! congestion           P ← min(W, inflight);  W, L ← β P;  P ← (P + L)/2 if P is less than the previous P
 //! otherwise            W ← max(W, min(P + C (t − K)³, 1.5 W), L + α n),   K = ((P − L)/C)^⅓
 //!   crowded, no cut yet   W ← 1.125 W
 //!
@@ -54,10 +54,11 @@
 //!
 //! ## Life of a flow
 //!
-//! Alone in a buffer of 1 BDP or more, nothing is lost and no round is crowded: W stays at V, s at 1, and the flow is
-//! BBR v1, packet by packet. Alone in a small buffer, the probe overflows it once. W becomes 0.75 of the inflight at
-//! the loss and grows back within seconds to minutes to just below that inflight, where the probe can no longer
-//! overflow the buffer. Losses while the queue is short count as random and do not cut W.
+//! If the flow is alone on a link with a buffer of 1 BDP or more, nothing is lost and no round is crowded: W stays at
+//! V, s at 1, and the flow is BBR v1, packet by packet. Alone on a link with a small buffer, the flow's probe overflows
+//! the buffer once. W becomes 0.75 of the inflight at the loss and grows back within seconds to minutes to just below
+//! that inflight, where the probe can no longer overflow the buffer. Losses while the queue is short count as random
+//! and do not cut W.
 //!
 //! Beside CUBIC in a small buffer, both flows are cut when the buffer overflows, and W grows as fast as CUBIC's cwnd
 //! does. In a deep buffer CUBIC keeps a queue longer than BBR alone could build: round trips take more than 2.25 R₀.
@@ -88,19 +89,21 @@
 //!    trip cannot cut again.
 //! 3. Losses count only if the queue is near its observed maximum, or if many packets are lost.
 //!
-//! No threshold comes from a source. 2.25 R₀: without other traffic, BBR flows with 2 BDPs in flight each hardly exceed
-//! this RTT. Eight samples: a round trip with delayed ACKs yields fewer.
+//! No threshold comes from a source. The threshold of 2.25 R₀ indicates other traffic: alone, BBR flows with 2 BDPs in
+//! flight each hardly exceed this RTT. The minimum of eight samples excludes round trips in which delayed ACKs
+//! dominate.
 //!
 //! ## Known weaknesses
 //!
 //! * Q and R₀ are extrema over the whole connection. After a change to a longer path every round trip counts as
-//!   crowded. After a change to a larger buffer early losses do not count until there are many.
+//!   crowded. After a change to a larger buffer, the first losses do not count as congestion until they exceed 1/16 of
+//!   a round trip.
 //! * Behind an AQM that drops long before the buffer is full, or where delay varies by more than the queueing delay,
 //!   delay cannot distinguish congestion from random loss.
 //! * While crowded, BBR-CWS acts as a loss-based scheme: it fills deep buffers as CUBIC does. Several BBR-CWS flows at
 //!   times raise the RTT past 2.25 R₀ together: four flows over 100 Mbit/s, 40 ms and 6 BDP have a mean RTT of 110 to
-//!   150 ms if they start one after the other (BBR: 86 ms, CUBIC: 247 ms).
-//! * Alone in a buffer of 0.1 BDP with 1 % of random loss, BBR-CWS uses 93 % of the link, and BBR 97.5 %.
+//!   150 ms if they start one after the other (four BBR flows: 86 ms, four CUBIC flows: 247 ms).
+//! * Alone in a buffer of 0.1 BDP with 1 % of random loss, BBR-CWS uses 93 % of the link, and BBR uses 97.5 %.
 
 use crate::bbr_v1::{BbrCore, Model, Policy, State};
 use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, RecoveryStyle, Setup, Telemetry, Value, bbr_params};
@@ -108,7 +111,7 @@ use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, RecoveryStyle, Setup, Te
 /// BBR-CWS, our reconstruction.
 pub type BbrCws = BbrCore<Scaling>;
 
-/// Minimum samples per round trip: with fewer, delayed ACKs may dominate.
+/// Minimum number of RTT samples for a round trip to count in Q: with fewer samples, delayed ACKs may dominate.
 const FEW: u32 = 8;
 /// Loss of more than this share of a round trip is congestion, regardless of the queue.
 const HEAVY: f64 = 1.0 / 16.0;
@@ -122,7 +125,8 @@ struct RoundStats {
     least: Option<Nanos>,
     most: Nanos,
     samples: u32,
-    /// Whether the round trip began in ProbeBW. The round in which Drain ends still contains the queue of Startup.
+    /// Whether the round trip began in ProbeBW. The round in which Drain ends is excluded, because its RTTs still
+    /// include the queue of Startup.
     probing: bool,
 }
 
@@ -286,7 +290,7 @@ impl Scaling {
                 self.curve = Curve { peak: bound, low: bound, since: ack.now, rounds: 0.0 };
             }
         }
-        // cwnd exceeds BBR's only while crowded, and does not grow further under random loss.
+        // cwnd may exceed BBR's cwnd only while crowded, and does not grow further under random loss.
         let most = match (queued, lossless) {
             (false, _) => 1.0,
             (true, true) => self.range.1,

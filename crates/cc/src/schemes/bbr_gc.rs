@@ -3,8 +3,8 @@
 //! BBR v1 whose probing gains follow the RTT instead of being fixed. A flow with a long RTT keeps more data in the
 //! queue per probe and so wins over a flow with a short RTT (see BBR's page). BBR-GC uses the RTT, relative to the
 //! connection's maximum, as the measure of how full path and buffer are. Gamma correction maps this ratio to both
-//! gains: near the maximum RTT a flow hardly probes and drains deeply; far below the maximum it probes hard and drains
-//! little.
+//! gains: with an RTT near the maximum a flow hardly probes and drains deeply; with an RTT far below the maximum it
+//! probes hard and drains little.
 //!
 //! ## Control law
 //!
@@ -23,7 +23,7 @@
 //!
 //! P_down is recomputed at every ACK of its phase, P_up at every ACK with less than 1 BDP in flight. From 1 BDP on the
 //! probe keeps its gain: the gain at the last ACK below 1 BDP, or the gain 1 of the six cruise phases. With exponents
-//! 0.25 and 4 the computation takes two square roots or two multiplications. Other exponents need a `pow`.
+//! 0.25 and 4 the computation takes two square roots or two multiplications. Other exponents require a call of `pow`.
 //!
 //! ## States
 //!
@@ -60,10 +60,10 @@
 //!    false` waits for a min_rtt first, as BBR does.
 //! 2. The algorithm assigns no gain from 1 BDP of inflight on. By default (`between=keep`), as in the printed
 //!    algorithm, the gain stays unchanged, and a probe that begins above 1 BDP runs at the gain 1 of the six cruise
-//!    phases. Such a probe ends as BBR's phase does: after one min_rtt, and once inflight has reached the gain in BDPs.
-//!    `up`, our earlier interpretation: P_up also from 1 BDP on. `cruise`: a gain of 1 from 1 BDP on. `drain`: the
-//!    probe ends at 1 BDP. `probe`: the probe continues until 1.25 BDP or loss, as BBR's does with its fixed gain; near
-//!    ω = 1, where P_up adds nothing, such a probe may never end.
+//!    phases. A probe at gain 1 ends under BBR's condition: at least one min_rtt has passed, and inflight has reached
+//!    gain × BDP, here 1 BDP. `up`, our earlier interpretation, uses P_up also from 1 BDP on. `cruise` uses a gain of 1
+//!    from 1 BDP on. `drain` ends the probe at 1 BDP. `probe` continues the probe until 1.25 BDP or loss, as BBR's
+//!    probe does with its fixed gain; near ω = 1, where P_up adds nothing, such a probe may never end.
 //! 3. 'BDP' is bandwidth × delay, as the paper defines it. BBR's tests add three send quanta and rounding, as this
 //!    scheme does with `quanta`. The choice matters where a flow's BDP is a few segments.
 //! 4. `rtt` selects the sample: the `newest` (the algorithm updates it 'when an ACK is received'), the `smoothed` one,
@@ -95,23 +95,23 @@
 //! | BBR | 6.3 (0) | 91.6 (0) | 6.7 (0) | 91.2 (0) |
 //!
 //! In two of the 20 seeds of `ns3` the short-RTT flow starves at 3 to 5 Mbit/s: delayed acknowledgements keep it above
-//! 1 BDP, where a probe runs at gain 1. With `rtt_max_window` the rate of a flow alone falls to half the link, because
-//! ω is then 1.
+//! 1 BDP, where a probe runs at gain 1. With `rtt_max_window` the rate of a lone flow falls to half of the link's rate,
+//! because ω is then 1.
 //!
 //! ## Known weaknesses
 //!
 //! * A flow whose queueing delay exceeds a quarter of its RTT has more than 1.25 BDP in flight and never probes: the
 //!   first ACK ends each probe. A flow with a short RTT that shares the queue of a flow with a long RTT is in this
 //!   position.
-//! * In a shallow buffer ω stays near 1, and P_up hardly exceeds 1 (1.012 at 0.1 BDP), of which BBR's pacing margin
-//!   takes 1 %: the flow regains bandwidth lost to packet loss or to another flow slowly or not at all. With 1 % of
-//!   random loss and 0.1 BDP a flow alone uses 31 % of the link in the profile `ns3`. Of several flows, the winner of
-//!   Startup keeps most of the link for tens of seconds.
+//! * In a shallow buffer ω stays near 1, and P_up hardly exceeds 1 (1.012 at 0.1 BDP). BBR's pacing margin takes 1 % of
+//!   that: the flow regains bandwidth lost to packet loss or to another flow slowly or not at all. With 1 % of random
+//!   loss and 0.1 BDP a flow alone uses 31 % of the link in the profile `ns3`. Of several flows, the winner of Startup
+//!   keeps most of the link for tens of seconds.
 //! * In a deep buffer P_down is 0.994 and drains nothing: a flow alone keeps its probe's queue, and needs
 //!   ProbeRTT to see the propagation delay.
 //! * RTT_max may date from any earlier state of the path. One delayed ACK of a lone packet raises RTT_max from 11 to 51
-//!   ms, and every later P_up from 1.01 to 1.16. Among runs with 20 flows in a buffer of 0.1 BDP, the runs where this
-//!   happens fill the link and lose 11 % of their packets; the other runs use 62 % of the link and lose 2 %.
+//!   ms, and every later P_up from 1.01 to 1.16. Among runs with 20 flows in a buffer of 0.1 BDP, the runs with such a
+//!   delayed ACK fill the link and lose 11 % of their packets; the other runs use 62 % of the link and lose 2 %.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_DOWN, PHASE_UP, Policy, State};
 use crate::gamma::{DOWN_AMPLITUDE, DOWN_GAMMA, Gamma, RTT_MAX_WINDOW, UP_AMPLITUDE, UP_GAMMA};
@@ -137,7 +137,7 @@ enum Between {
     Probe,
 }
 
-/// The RTT that sets the gains.
+/// The kind of RTT sample from which the gains follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RttKind {
     Newest,
@@ -161,8 +161,8 @@ pub struct GammaGains {
 }
 
 impl GammaGains {
-    /// Whether inflight before the ACK had reached this many BDPs; BBR's conditions for the end of a phase use the same
-    /// value.
+    /// Whether inflight before the ACK had reached this many BDPs. BBR's conditions for the end of a phase also use
+    /// inflight before the ACK.
     #[inline]
     fn reached(&self, bdps: f64, ack: &Ack, model: &Model) -> bool {
         self.reaches(ack.inflight_before, bdps, model)
@@ -280,7 +280,8 @@ impl Policy for GammaGains {
     fn on_transition(&mut self, to: State, _model: &Model) {
         if let State::ProbeBw { phase, .. } = to {
             match self.between {
-                // No line of algorithm 1 assigns a gain here: a probe begins with the gain 1 of the six cruise phases.
+                // No line of algorithm 1 assigns a gain at the start of a probe, so the probe begins with the gain 1 of
+                // the six cruise phases.
                 Between::Keep if phase == PHASE_UP => self.gain = 1.0,
                 _ => self.set_gain(phase),
             }

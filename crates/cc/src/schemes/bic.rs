@@ -1,9 +1,9 @@
 //! # BIC
 //!
-//! CUBIC's predecessor, and Linux's default from 2.6.8 to 2.6.18. A loss shows that the path can carry less than the
-//! current cwnd and at least the reduced cwnd. BIC performs a binary search between these two values: each round trip
-//! it adds a quarter of the remaining distance, so growth is fast at first and slow near the old maximum. A cap on the
-//! step prevents bursts. Beyond the maximum, growth follows the mirrored curve in search of a new maximum.
+//! BIC is CUBIC's predecessor, and was Linux's default from 2.6.8 to 2.6.18. A loss shows that the path can carry less
+//! than the current cwnd and at least the reduced cwnd. BIC performs a binary search between these two values: each
+//! round trip it adds a quarter of the remaining distance, so growth is fast at first and slow near the old maximum. A
+//! cap on the step prevents bursts. Beyond the maximum, growth follows the mirrored curve in search of a new maximum.
 //!
 //! ## Control law
 //! W: cwnd in segments; W_max: cwnd at the last loss, 0 before the first one; S = `s_max` (16); B = 4; P =
@@ -43,10 +43,10 @@
 //!
 //! ## Differences
 //! 1. Growth counts acknowledged bytes, so Linux's division by the estimated segments per ACK is not needed.
-//! 2. inc is exact, where Linux truncates W / inc to whole segments. d is truncated as in Linux. beta is 0.8,
-//!    not 819/1024.
-//! 3. inc is computed at every ACK. Linux recomputes it only when W has changed or after 1/32 s.
-//! 4. A spurious reduction also restores W_max. Linux restores cwnd alone.
+//! 2. inc is exact. Linux truncates W / inc to whole segments. d is truncated as in Linux. beta is 0.8; in Linux beta
+//!    is 819/1024.
+//! 3. This scheme computes inc at every ACK. Linux recomputes inc only when W has changed or after 1/32 s.
+//! 4. The undo of a spurious reduction also restores W_max. Linux restores only cwnd.
 //! 5. A series of timeouts lowers ssthresh once (RFC 5681).
 //! 6. ssthresh is initially unlimited: slow start continues to the first loss. Early versions began with a
 //!    threshold of 100 segments.
@@ -65,7 +65,7 @@ use crate::{
 
 /// Each round trip closes 1/B of the distance to the maximum (`BICTCP_B`).
 const B: f64 = 4.0;
-/// Before the first loss cwnd grows by at least cwnd divided by this per round trip.
+/// Before the first loss, growth per round trip is at least cwnd divided by this number.
 const FIRST_GROWTH: f64 = 20.0;
 
 /// BIC congestion control.
@@ -124,7 +124,7 @@ impl Bic {
         // Acknowledged bytes per increase by a segment: at least one segment, so that growth never exceeds slow start.
         let step = Bytes::from_f64(self.reno.cwnd.as_f64() / inc).max(mss);
         if self.credit >= step {
-            // Credit collected for a longer step adds one segment, not a burst.
+            // Credit collected under an earlier, longer step adds one segment, not a burst.
             self.credit = Bytes::ZERO;
             self.reno.cwnd += mss;
         }
@@ -278,7 +278,8 @@ mod tests {
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, flight));
     }
 
-    /// Acknowledges segments one by one until the window has grown by one; returns their number.
+    /// Acknowledges segments one by one until the window has grown by one segment; returns the number of acknowledged
+    /// segments.
     fn acks_to_grow(scheme: &mut Bic) -> u64 {
         let before = scheme.reno.cwnd;
         let mut n = 0;
@@ -322,7 +323,7 @@ mod tests {
         }
     }
 
-    /// Before the first loss the window grows by at least a twentieth.
+    /// Before the first loss the window grows by at least a twentieth of itself per round trip.
     #[test]
     fn bic_before_first_loss_grows_by_a_twentieth() {
         let scheme = avoiding(15, 0.0, &[]);
@@ -330,12 +331,12 @@ mod tests {
         for (w, inc) in [(14.0, 1.0), (30.0, 10.0), (60.0, 16.0), (320.0, 16.0), (400.0, 20.0), (2000.0, 100.0)] {
             assert!((scheme.increment(w).0 - inc).abs() < 1e-9, "{w}: {}", scheme.increment(w).0);
         }
-        // With S = 1 too.
+        // The minimum of W / 20 also applies with S = 1, but only while W_max is unknown.
         assert_eq!(avoiding(15, 0.0, &[("s_max", 1.0)]).increment(100.0).0, 5.0);
         assert_eq!(avoiding(15, 1.0, &[("s_max", 1.0)]).increment(100.0).0, 1.0);
     }
 
-    /// Growth by a segment takes window/increment acknowledged segments.
+    /// Growth by one segment takes window / increment acknowledged segments.
     #[test]
     fn bic_segment_takes_window_over_increment_acks() {
         // Segments acknowledged per increase: 800 / 16 = 50, 960 / 10 = 96, 996 / (4/20) = 4980.
@@ -345,7 +346,7 @@ mod tests {
         }
         // A delayed ACK counts all the segments it acknowledges.
         let mut scheme = avoiding(800, 1000.0, &[]);
-        scheme.on_ack(&ack(125 * MSS)); // two and a half steps
+        scheme.on_ack(&ack(125 * MSS)); // two and a half steps of 50 segments
         assert_eq!(scheme.reno.cwnd, Bytes::new(802 * MSS));
     }
 
@@ -357,12 +358,12 @@ mod tests {
         assert_eq!(scheme.reno.cwnd, Bytes::new(40 * MSS));
     }
 
-    /// Credit collected for a long step adds at most one segment when the step becomes short.
+    /// Credit collected under a long step adds only one segment when a larger W_max shortens the step.
     #[test]
     fn bic_credit_of_long_step_is_one_segment_of_short_one() {
         let mut scheme = avoiding(996, 1000.0, &[]);
-        scheme.on_ack(&ack(4000 * MSS)); // of the 4980 segments per increase
-        scheme.w_max = 5000.0; // now 996 / 16 = 62.25 segments per increase
+        scheme.on_ack(&ack(4000 * MSS)); // 4000 of the 4980 segments that an increase requires
+        scheme.w_max = 5000.0; // an increase now requires 996 / 16 = 62.25 segments
         scheme.on_ack(&ack(MSS));
         assert_eq!(scheme.reno.cwnd, Bytes::new(997 * MSS));
     }
@@ -382,7 +383,7 @@ mod tests {
         assert_eq!(least.reno.cwnd, Bytes::new(2 * MSS));
     }
 
-    /// Fast convergence lowers the maximum to 0.9 of the window if it shrank.
+    /// If the window at a loss is below the old W_max, fast convergence sets W_max to 0.9 of that window.
     #[test]
     fn bic_fast_convergence_lowers_maximum_of_shrunk_window() {
         for (overrides, expected) in [(&[][..], 81.0), (&[("fast_convergence", 0.0)][..], 90.0)] {

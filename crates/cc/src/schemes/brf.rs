@@ -33,8 +33,8 @@
 //!      |                                 |                     |
 //!      +---------- timeout --------------+- or overrun -> fallback (CUBIC)
 //! ```
-//! After a long idle period the share is outdated: the sender returns to `waiting`, with the initial window
-//! paced at its last rate, until the next share or the timeout.
+//! After a long idle period the share is outdated: the sender returns to `waiting`, with the initial window paced at
+//! its last rate, until the next share arrives or the timeout expires.
 //!
 //! ## Life of a flow
 //! The SYN-ACK brings the first share, so the first window is already paced. One round trip later the switch has
@@ -66,7 +66,8 @@ use crate::{
 
 /// Minimum cwnd in segments.
 const MIN_CWND: u64 = 4;
-/// Maximum wait for the first share on short paths: four times the shortest Δt of switches on real ports.
+/// Maximum wait for the first share on short paths: four times the shortest allocation interval Δt of switches on real
+/// ports.
 const FIRST_SHARE: Nanos = Nanos::from_millis(20);
 /// Minimum number of lost segments in a round trip that indicate an overrun.
 const OVERRUN_LOSSES: u64 = 10;
@@ -77,9 +78,9 @@ const CUBIC_BETA: f64 = 0.7;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No share has arrived, or the last one is outdated.
+    /// No share has arrived, or the last share is outdated.
     Waiting,
-    /// The sender paces at the share.
+    /// The sender paces at its share.
     Advised,
     /// CUBIC controls the sender.
     Fallback,
@@ -95,7 +96,7 @@ impl State {
     }
 }
 
-/// Parameters of the CUBIC that takes over.
+/// Parameters of the CUBIC instance that controls the sender during the fallback.
 fn paced() -> Params {
     let mut params = Params::defaults(Cubic::INFO.params);
     let paced = params.set("paced", 1.0);
@@ -103,11 +104,11 @@ fn paced() -> Params {
     params
 }
 
-/// A round trip, for the comparison of the share with the delivery rate.
+/// A round trip over which the losses are compared with the deliveries.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     since: Nanos,
-    /// Totals at the start of the round trip.
+    /// Bytes delivered and bytes lost by the start of the round trip, since the connection began.
     delivered: Bytes,
     lost: Bytes,
     /// Whether a retransmission timeout declared everything lost.
@@ -120,11 +121,11 @@ pub struct Brf {
     state: State,
     /// The last valid share.
     rate: Option<Rate>,
-    /// A previous, higher share: data sent at this rate may be in flight until `prior_rate_until`.
+    /// A previous, higher share. Data sent at that share may be in flight until `prior_rate_until`.
     prior_rate: Rate,
     prior_rate_until: Nanos,
     cwnd: Bytes,
-    /// Start of the wait for the next share: the arrival of the last share, or the end of an idle time. `None` before
+    /// Start of the wait for the next share: the arrival of the last share, later by any idle time since. `None` before
     /// any event.
     since: Option<Nanos>,
     srtt: Option<Nanos>,
@@ -185,7 +186,7 @@ impl Brf {
         }
     }
 
-    /// At the end of a round trip, judges whether the path carries the share.
+    /// At the end of a round trip, falls back to CUBIC if the losses show that the path cannot carry the share.
     fn judge_round(&mut self, event: &Ack) {
         let begun = Round { since: event.now, delivered: event.delivered, lost: self.lost, timed_out: false };
         let Some(srtt) = event.srtt else { return };
@@ -214,7 +215,7 @@ impl Brf {
         Cubic::new(&Setup { mss, initial_window, sack, random: random.clone(), params: paced() })
     }
 
-    /// Hands control to CUBIC at the current rate.
+    /// Hands control of the sender to CUBIC, which starts at the current rate.
     fn fall_back(&mut self, now: Nanos) {
         self.transition(State::Fallback);
         self.fallbacks += 1;

@@ -4,7 +4,8 @@
 //! without loss. The Ack Vector reports losses. The transport counts the packets in flight (`pipe`).
 //!
 //! ## Control law
-//! All in packets: W = cwnd; A: packets newly acknowledged as received and not marked (Ack Vector state 0).
+//! All quantities are in packets. W = cwnd; A: packets newly acknowledged as received and not marked (Ack Vector state
+//! 0).
 //!
 //! ```text
 //! start           W = min(4, max(2, floor(4380 / S)))      RFC 3390, S: bytes of a packet
@@ -39,13 +40,13 @@
 //! 2. The transport controls the Ack Ratio. `ack_ratio` is the maximum number of packets counted per acknowledgement in
 //!    slow start.
 //! 3. Acknowledgements during recovery do not count: they belong to the window of the loss.
-//! 4. After an idle time longer than the RTO, cwnd is at most the initial window. It grows only while it limits the
-//!    sender. This is the window validation of section 5.1, in the form of RFC 5681.
+//! 4. After an idle time longer than the RTO, cwnd is at most the initial window. cwnd grows only while it limits the
+//!    sender. These two rules are the window validation of section 5.1, in the form of RFC 5681.
 //! 5. Over TCP, CCID 2 is a NewReno that counts in segments, has no undo, and sets cwnd in recovery itself (RFC 6675).
 //!
 //! ## Known weaknesses
 //! The weaknesses of `newreno`: random loss above one per cent nearly stops the flow, and buffers stay full. Slow start
-//! takes 1.7 times as many round trips.
+//! takes 1.7 times as many round trips as that of `newreno`.
 
 use crate::{
     Ack, Bytes, CongestionControl, Control, Feedback, IdleRestart, Info, Param, Phase, Provenance, ReceiverFeedback,
@@ -75,7 +76,7 @@ impl Ccid2 {
         self.cwnd < self.ssthresh
     }
 
-    /// Adds one packet per two packets of credit up to ssthresh, then one packet per window.
+    /// Up to ssthresh, adds one packet per two packets of credit; beyond ssthresh, one packet per window of credit.
     fn grow(&mut self, acked: Bytes) {
         if self.in_slow_start() {
             self.credit += acked.min(self.most_per_ack);
@@ -163,7 +164,7 @@ impl CongestionControl for Ccid2 {
 
     fn on_timeout(&mut self, event: &Timeout) {
         self.recovering = false;
-        // Repeated expiries leave ssthresh unchanged (RFC 5681 section 3.1).
+        // Further expiries of the same series leave ssthresh unchanged (RFC 5681 section 3.1).
         if event.consecutive <= 1 {
             self.ssthresh = (self.cwnd / 2).max(2);
         }
@@ -230,8 +231,8 @@ mod tests {
     /// The initial window follows RFC 3390.
     #[test]
     fn ccid2_initial_window_follows_rfc_3390() {
-        // Packets in 4380 bytes, before the limits of two and four: 4380 / 1400 = 3.1, 4380 / 536 = 8.2, 4380 / 2190 =
-        // 2, 4380 / 9000 = 0.5.
+        // Number of packets in 4380 bytes, before the limits of two and four packets apply: 4380 / 1400 = 3.1, 4380 /
+        // 536 = 8.2, 4380 / 1095 = 4, 4380 / 2190 = 2, 4380 / 9000 = 0.5.
         for (size, packets) in [(1400, 3), (536, 4), (1095, 4), (2190, 2), (9000, 2)] {
             let scheme = Ccid2::new(&setup(&Ccid2::INFO, size, &[]));
             assert_eq!(scheme.control().cwnd, Bytes::new(packets * size), "{size}");
@@ -245,32 +246,34 @@ mod tests {
         assert_eq!(window(&scheme), 3);
         // Slow start: every acknowledgement of two packets adds one packet.
         assert_eq!(acks(&mut scheme, 17), 20);
-        // A loss; the transport reports no further loss of the same window. Acknowledgements during recovery do not
-        // count.
+        // A loss halves cwnd; the transport reports no further loss of the same window. Acknowledgements during
+        // recovery do not count towards growth.
         assert_eq!(lose(&mut scheme), 10);
         for _ in 0..9 {
             scheme.on_ack(&Ack { phase: Phase::Recovery, ..ack(2 * PACKET) });
         }
         scheme.on_recovery_left(&RecoveryLeft::default());
-        // Avoidance: five acknowledgements cover the window of ten packets; six then cover twelve, one more than the
-        // window of eleven.
+        // In avoidance, five acknowledgements of two packets cover the window of ten packets. Six acknowledgements then
+        // cover twelve packets, one more than the window of eleven.
         assert_eq!(acks(&mut scheme, 4), 10);
         assert_eq!(acks(&mut scheme, 1), 11);
         assert_eq!(acks(&mut scheme, 5), 11);
         assert_eq!(acks(&mut scheme, 1), 12);
-        // The next loss discards the credit of one packet; half of an odd window is rounded down.
+        // The next loss discards the remaining credit of one packet. Half of the odd window of 13 packets is rounded
+        // down to 6.
         assert_eq!(acks(&mut scheme, 6), 13);
         assert_eq!(lose(&mut scheme), 6);
         scheme.on_recovery_left(&RecoveryLeft::default());
         assert_eq!(acks(&mut scheme, 2), 6);
         assert_eq!(acks(&mut scheme, 1), 7);
-        // After a timeout cwnd is one packet and ssthresh floor(7 / 2) = 3; a second expiry leaves ssthresh unchanged.
+        // After a timeout cwnd is one packet and ssthresh is floor(7 / 2) = 3 packets; a second expiry leaves ssthresh
+        // unchanged.
         scheme.on_timeout(&timeout(7 * PACKET, 1));
         assert_eq!((window(&scheme), scheme.ssthresh), (1, 3));
         scheme.on_timeout(&timeout(PACKET, 2));
         assert_eq!((window(&scheme), scheme.ssthresh), (1, 3));
         assert_eq!([acks(&mut scheme, 1), acks(&mut scheme, 1)], [2, 3]);
-        // Avoidance again; then losses reduce cwnd to one packet and ssthresh to two.
+        // cwnd grows in avoidance again; then three losses reduce cwnd to one packet and ssthresh to two packets.
         assert_eq!([acks(&mut scheme, 1), acks(&mut scheme, 1)], [3, 4]);
         assert_eq!([lose(&mut scheme), lose(&mut scheme), lose(&mut scheme)], [2, 1, 1]);
         assert_eq!(scheme.ssthresh, 2);
@@ -287,7 +290,7 @@ mod tests {
         assert_eq!(acks(&mut scheme, 1), 21);
         scheme.on_receiver_feedback(&ReceiverFeedback { dropped: 3, ..none });
         assert_eq!(window(&scheme), 18);
-        // In avoidance, nine acknowledgements of two packets cover the window of eighteen.
+        // In avoidance, nine acknowledgements of two packets cover the window of eighteen packets.
         assert_eq!([acks(&mut scheme, 8), acks(&mut scheme, 1)], [18, 19]);
         scheme.on_receiver_feedback(&ReceiverFeedback { dropped: 1_000, ..none });
         assert_eq!(window(&scheme), 1, "never below one");
@@ -309,7 +312,7 @@ mod tests {
         }
     }
 
-    /// Marked packets do not grow the window, and a mark counts as a loss.
+    /// Marked packets do not count towards growth, and a mark reduces the window as a loss does.
     #[test]
     fn ccid2_ecn_mark_counts_as_loss_not_as_growth() {
         let mut scheme = ccid2(&[]);

@@ -1,8 +1,8 @@
 //! # CCID 3: TCP-friendly rate control of DCCP
 //!
-//! CCID 3 controls a rate instead of a window, smoothly enough for media: the mean rate of TCP at the loss event rate
-//! that the receiver measures. An equation replaces the halving on loss. This file is the sender; the receiver counts
-//! loss events.
+//! CCID 3 controls a rate instead of a window. The rate changes smoothly enough for media and equals TCP's mean rate at
+//! the loss event rate that the receiver measures. An equation replaces the halving on loss. This file is the sender;
+//! the receiver counts loss events.
 //!
 //! ## Control law
 //! s: segment size in bytes; R: RTT in seconds; p: loss event rate; X: allowed rate in bytes per second;
@@ -47,7 +47,8 @@
 //! ## Life of a flow
 //! The first report brings the RTT and allows up to four packets per R. The rate then doubles per R, limited to twice
 //! the receive rate. The first loss event sets p so that the equation yields half of that rate. From then on X follows
-//! p, which averages the last eight loss intervals. A silent receiver halves X every four round trips.
+//! p, which the receiver computes from the last eight loss intervals. A silent receiver halves X every four round
+//! trips.
 //!
 //! ## References
 //! RFC 5348 (2008), TFRC; RFC 4342 (2006), its use in DCCP; S. Floyd, M. Handley, J. Padhye, J. Widmer,
@@ -64,8 +65,8 @@
 //! 5. X is at most `line_rate`, and R is clamped to between a microsecond and a minute: reports are
 //!    untrusted.
 //! 6. The age of X_recv_set's first value, infinity, counts from the first report.
-//! 7. Unused send times allow a later burst worth at most 1 ms, which hosts with millisecond timers need. Section 4.6
-//!    allows a round trip's worth.
+//! 7. Unused send times allow a later burst of at most the data of 1 ms, which hosts with millisecond timers need.
+//!    Section 4.6 allows the data of a round trip.
 //!
 //! ## Known weaknesses
 //! CCID 3 takes up free bandwidth more slowly than TCP does, and takes a few round trips to react to a sudden shortage.
@@ -80,23 +81,24 @@ use crate::{
 
 /// Initial window in bytes, at least two and at most four segments (RFC 5348 section 4.2).
 const INITIAL_BYTES: u64 = 4380;
-/// t_mbi: the longest time between packets, in seconds (section 4.3).
+/// t_mbi: maximum time between two packets, in seconds (section 4.3).
 const LONGEST_GAP: u64 = 64;
 /// Weight of a sample in R (section 4.3 step 2: q = 0.9 is the weight of the old R).
 const RTT_GAIN: f64 = 0.1;
-/// Share of X_recv kept at a loss in a data-limited interval (section 4.3 step 4).
+/// Factor by which a loss in a data-limited interval reduces X_recv (section 4.3 step 4).
 const KEPT_SHORT_OF_DATA: f64 = 0.85;
 /// Maximum RTT; longer samples are clamped.
 const MOST_RTT: Nanos = Nanos::from_secs(60);
 /// t_gran: the granularity of hosts' timers, and the maximum unused send time that a burst may make up for. Section 4.6
-/// allows a round trip's worth, but only the delay of a late wake-up is needed (section 8.3).
+/// allows a burst to make up for a whole round trip, but it only needs to cover the delay of a late wake-up (section
+/// 8.3).
 const TIMER_STEP: Nanos = Nanos::from_millis(1);
 /// Minimum cwnd in segments.
 const MIN_CWND: u64 = 4;
 const SET_SIZE: usize = 8;
 
-/// X_recv_set: the receive rates of the last two round trips, newest last. A later, higher value supersedes
-/// earlier ones, so the values fall from first to last.
+/// X_recv_set: the receive rates of the last two round trips, newest last. A new value removes all earlier values that
+/// are not higher, so the values fall from first to last.
 #[derive(Clone, Copy, Debug)]
 struct ReceiveRates {
     items: [(Nanos, Rate); SET_SIZE],
@@ -118,7 +120,7 @@ impl ReceiveRates {
         self.all().iter().map(|item| item.1).max().unwrap_or(Rate::ZERO)
     }
 
-    /// Update_X_recv_set: adds `rate`, and drops rates that are older than `oldest` or not higher.
+    /// Update_X_recv_set: adds `rate`, and removes rates that are older than `oldest` or not higher than `rate`.
     fn update(&mut self, now: Nanos, rate: Rate, oldest: Nanos) {
         let mut kept = 0;
         for i in 0..self.count {
@@ -133,7 +135,7 @@ impl ReceiveRates {
         self.count = at + 1;
     }
 
-    /// Maximize_X_recv_set: keeps only the maximum, infinity excluded.
+    /// Maximize_X_recv_set: replaces the set by the maximum of `rate` and the finite rates in the set.
     fn maximize(&mut self, now: Nanos, rate: Rate) {
         let finite = self.all().iter().map(|item| item.1).filter(|rate| *rate < Rate::MAX);
         *self = Self::of(now, finite.fold(rate, Rate::max));
@@ -156,9 +158,9 @@ pub struct Ccid3 {
     most: Rate,
     window_gain: f64,
     initial_window: Bytes,
-    /// X.
+    /// X, the allowed rate.
     rate: Rate,
-    /// R.
+    /// R, the smoothed RTT.
     rtt: Option<Nanos>,
     loss_event_rate: f64,
     received: ReceiveRates,
@@ -167,7 +169,7 @@ pub struct Ccid3 {
     doubled: Nanos,
     /// Whether data was sent since the no-feedback timer was set.
     sent: bool,
-    /// Without reports: whether data was lost in this round trip.
+    /// Whether data was lost in this round trip; used only until the first report.
     lost: bool,
 }
 
@@ -210,8 +212,8 @@ impl Ccid3 {
         self.received = ReceiveRates::of(now, Rate::MAX);
     }
 
-    /// X_recv of a receiver that drops packets or is slow (RFC 4342 section 5.2): half of the rate allowed
-    /// for one round trip.
+    /// X_recv of a receiver that drops packets or is slow (RFC 4342 section 5.2): half of X_drop, the rate that the
+    /// sender may use for one round trip.
     fn restrained(&self, received: Rate, event: &ReceiverFeedback, rtt: Nanos) -> Rate {
         let packet = self.segment.per(rtt);
         let taken = Rate::from_bytes_per_sec(packet.as_bytes_per_sec().saturating_mul(event.dropped));
@@ -226,7 +228,7 @@ impl Ccid3 {
             return doubled(self.received.max());
         };
         if (event.dropped > 0 || event.slow) && !received.is_zero() {
-            // Earlier receive rates must not raise the limit of the next round trip.
+            // The set must not contain earlier receive rates, which would raise the limit of the next round trip.
             self.received = ReceiveRates::of(event.now, self.restrained(received, event, rtt));
         } else if !event.data_limited {
             self.received.update(event.now, received, event.now - rtt * 2);
@@ -313,7 +315,7 @@ impl CongestionControl for Ccid3 {
             // Receive-buffer drops do not lower X below one packet per round trip.
             self.rate = self.bounded(self.rate.min(limit.max(self.segment.per(rtt))));
         } else if !first && event.now - self.doubled >= rtt {
-            // At the first report, the initial rate of section 4.2 replaces this step.
+            // This step does not apply to the first report, which sets X to the initial rate of section 4.2.
             let doubled = self.rate.mul_f64(2.0).min(limit);
             self.rate = self.bounded(doubled.max(self.initial_rate(rtt)));
             self.doubled = event.now;

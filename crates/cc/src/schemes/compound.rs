@@ -1,9 +1,9 @@
 //! # Compound TCP
 //!
-//! The scheme of Windows from Vista on: Reno plus a second window for the capacity that Reno leaves idle. While the
-//! delay shows no queue, the second window grows by a power of the total, so a long fat path is full within seconds.
-//! When a queue builds, the second window shrinks by the number of packets queued, down to zero, where only Reno's
-//! window remains. Where Reno alone fills the path, Compound is Reno.
+//! Compound TCP is the scheme of Windows from Vista on: Reno plus a second window for the capacity that Reno leaves
+//! idle. While the delay shows no queue, the second window grows by a power of the total, so a long fat path is full
+//! within seconds. When a queue builds, the second window shrinks by the number of packets queued, down to zero, where
+//! only Reno's window remains. Where Reno alone fills the path, Compound is Reno.
 //!
 //! ## Control law
 //! cwnd: Reno's window, dwnd: the delay window, win = cwnd + dwnd the window in force, in segments; baseRTT:
@@ -70,7 +70,7 @@ use crate::{
 /// Compound TCP congestion control.
 #[derive(Clone, Debug)]
 pub struct Compound {
-    /// The cwnd of this state is the window in force, cwnd + dwnd.
+    /// Reno's state, whose `cwnd` field holds the window in force, cwnd + dwnd.
     reno: Reno,
     dwnd: Bytes,
     /// dwnd before the last reduction.
@@ -81,8 +81,8 @@ pub struct Compound {
     zeta: f64,
     beta: f64,
     rtts: RoundSamples,
-    /// The window at the start of the current round and of the previous round, when the packets acknowledged now were
-    /// sent. `None` if the round began outside the open phase.
+    /// The windows at the start of the current round and of the previous round. The packets acknowledged in the current
+    /// round were sent in the previous round. `None` if the current round began outside the open phase.
     round_windows: Option<[Bytes; 2]>,
     phase: Phase,
     /// The flow's packets queued in the last judged round.
@@ -91,7 +91,7 @@ pub struct Compound {
 }
 
 impl Compound {
-    /// Ends a round whose packets were sent under `window`: adjusts the delay window by the packets queued.
+    /// Ends a round whose packets were sent under `window`: adjusts the delay window by the number of packets queued.
     fn judge(&mut self, window: Bytes, may_grow: bool) {
         let Some((base, rtt)) = self.rtts.of_round() else { return };
         if self.reno.in_slow_start() {
@@ -106,7 +106,7 @@ impl Compound {
             self.reno.cwnd -= less;
             self.reno.ssthresh = self.reno.ssthresh.min(self.reno.cwnd);
         } else if may_grow {
-            // Growth is at most the window itself, so that it never exceeds slow start.
+            // One step adds at most the window itself, so growth never exceeds that of slow start.
             let more = (self.alpha * libm::pow(win, self.k) - 1.0).clamp(0.0, win);
             self.dwnd += mss.mul_f64(more);
             self.reno.cwnd += mss.mul_f64(more);
@@ -246,7 +246,8 @@ mod tests {
     use crate::testing::{self, Build, MSS, ack, entered, sample, timeout};
     use crate::{CongestionCause, Nanos};
 
-    /// A scheme in avoidance with windows of `cwnd` and `dwnd` segments on a path of 100 ms; a round has just begun.
+    /// A scheme in avoidance with windows of `cwnd` and `dwnd` segments and a baseRTT of 100 ms; a round has just
+    /// begun.
     fn avoiding(cwnd: u64, dwnd: u64, overrides: &[(&str, f64)]) -> Compound {
         let mut scheme = Compound::with(overrides);
         scheme.reno.cwnd = Bytes::new((cwnd + dwnd) * MSS);
@@ -278,38 +279,38 @@ mod tests {
     /// Without a queue the delay window grows by an eighth of the window to the power of three quarters.
     #[test]
     fn compound_without_queue_grows_dwnd_by_binomial_law() {
-        // 16^(3/4) = 8: 8/8 - 1 = 0. 81^(3/4) = 27: 27/8 - 1 = 2.375. 256^(3/4) = 64: 7. 10000^(3/4) = 1000:
-        // 124.
+        // dwnd grows by win^(3/4) / 8 - 1 segments: 16^(3/4) = 8 gives 0, 81^(3/4) = 27 gives 2.375, 256^(3/4) = 64
+        // gives 7, and 10000^(3/4) = 1000 gives 124. At win = 10 the law would be negative, so dwnd stays 0.
         for (win, more) in [(10, 0), (16, 0), (81, 2_375), (256, 7_000), (10_000, 124_000)] {
             let mut scheme = avoiding(win, 0, &[]);
             near(round(&mut scheme, 100_000), win * MSS, more);
         }
-        // Growth depends on the sum of both windows, not on its division.
+        // Growth depends on the sum of both windows, not on how the sum is divided between them.
         near(round(&mut avoiding(56, 200, &[]), 100_000), 56 * MSS, 207 * MSS);
     }
 
     /// From gamma queued packets on, the delay window shrinks by the queue.
     #[test]
     fn compound_from_gamma_queued_reduces_dwnd_by_queue() {
-        // win = 256: diff = 256 (1 - 100 / RTT). RTT 113.2 ms: 29.85 packets queued; 113.3 ms: 30.05; 125 ms: 51.2; 200
-        // ms: 128.
+        // At win = 256, diff = 256 (1 - 100 / RTT): an RTT of 113.2 ms means 29.85 packets queued, 113.3 ms means
+        // 30.05, 125 ms means 51.2, and 200 ms means 128.
         for (micros, dwnd) in [(113_200, 107_000), (113_300, 69_949), (125_000, 48_800), (200_000, 0)] {
             let mut scheme = avoiding(156, 100, &[]);
             near(round(&mut scheme, micros), 156 * MSS, dwnd);
         }
         near(round(&mut avoiding(156, 100, &[("zeta", 0.5)]), 125_000), 156 * MSS, 74_400);
-        // Exactly gamma, 30 packets, are queued: 60 segments at twice baseRTT.
+        // A window of 60 segments at twice baseRTT has exactly gamma = 30 packets queued.
         near(round(&mut avoiding(20, 40, &[]), 200_000), 20 * MSS, 10 * MSS);
     }
 
-    /// A round acknowledges data sent under the window of the round before.
+    /// A round acknowledges data that was sent under the window of the preceding round, so diff uses that window.
     #[test]
     fn compound_round_is_judged_by_window_of_round_before() {
         let mut scheme = avoiding(256, 0, &[]);
         near(round(&mut scheme, 100_000), 256 * MSS, 7 * MSS);
-        near(round(&mut scheme, 100_000), 256 * MSS, 14 * MSS); // samples of a window of 256
+        near(round(&mut scheme, 100_000), 256 * MSS, 14 * MSS); // samples of packets sent under 256 segments
         scheme.gamma = 1.0;
-        near(round(&mut scheme, 102_000), 256 * MSS, 8_843); // window 263: diff = 263 (1 - 100 / 102) = 5.157
+        near(round(&mut scheme, 102_000), 256 * MSS, 8_843); // win_r = 263: diff = 263 (1 - 100 / 102) = 5.157
     }
 
     /// A shrinking delay window does not lead back into slow start.
@@ -344,7 +345,8 @@ mod tests {
         assert_eq!(windows(&few), (256 * MSS, 0));
     }
 
-    /// A loss halves both windows; with another beta, the delay window alone makes up the difference.
+    /// A loss halves both windows. With a beta other than 1/2, Reno's window is still halved, and the delay window
+    /// makes up the difference to (1 - beta) win.
     #[test]
     fn compound_loss_halves_both_windows() {
         let lose = |overrides: &[(&str, f64)]| {
@@ -354,7 +356,8 @@ mod tests {
         };
         assert_eq!(lose(&[]), ((20 * MSS, 30 * MSS), 50 * MSS));
         assert_eq!(lose(&[("beta", 0.25)]), ((20 * MSS, 55 * MSS), 75 * MSS));
-        // (1 - 0.9) 100 = 10 segments are less than half of Reno's window, 20, so dwnd becomes zero.
+        // The total after the loss, (1 - 0.9) 100 = 10 segments, is less than the halved Reno window of 20 segments, so
+        // dwnd becomes zero.
         assert_eq!(lose(&[("beta", 0.9)]), ((20 * MSS, 0), 20 * MSS));
         let mut reno = avoiding(40, 0, &[]);
         reno.on_recovery_entered(&entered(CongestionCause::Loss, 40 * MSS));
@@ -367,7 +370,7 @@ mod tests {
         let mut scheme = avoiding(256, 256, &[]);
         scheme.on_recovery_entered(&entered(CongestionCause::Loss, 512 * MSS));
         scheme.on_ack(&Ack { phase: Phase::Recovery, ..sample(100_000) });
-        near(round(&mut scheme, 100_000), 128 * MSS, 128 * MSS); // the round began in recovery
+        near(round(&mut scheme, 100_000), 128 * MSS, 128 * MSS); // not judged, because this round began in recovery
         near(round(&mut scheme, 100_000), 128 * MSS, 135 * MSS);
     }
 
@@ -382,7 +385,7 @@ mod tests {
         assert_eq!(windows(&scheme), (40 * MSS, 60 * MSS));
     }
 
-    /// Idle time beyond the RTO leaves Reno's initial window.
+    /// After an idle time longer than the RTO, only the initial window remains: Reno's window, with dwnd = 0.
     #[test]
     fn compound_idle_beyond_rto_leaves_reno_initial_window() {
         let mut scheme = avoiding(40, 60, &[]);

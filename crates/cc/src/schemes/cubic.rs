@@ -73,7 +73,7 @@ use crate::{
 
 /// Share of the flight kept on a mark with `abe` (RFC 8511 section 3.1).
 const KEPT_ON_MARK_ABE: f64 = 0.85;
-/// Maximum of the target relative to cwnd (RFC 9438 section 4.2).
+/// Upper limit of the target, as a multiple of cwnd (RFC 9438 section 4.2).
 const TARGET_MAX: f64 = 1.5;
 
 mod growth;
@@ -90,7 +90,7 @@ pub struct Cubic {
     segments_per_byte: f64,
     pacing: WindowPacing,
     min_rtt: Nanos,
-    /// When the last acknowledgement arrived, or sending resumed.
+    /// Time at which the last acknowledgement arrived or sending resumed, whichever is later.
     last_ack: Nanos,
     /// Whether cwnd grows in avoidance as in Linux; otherwise as in RFC 9438.
     linux: bool,
@@ -100,7 +100,7 @@ pub struct Cubic {
     /// Linux's growth in avoidance.
     growth: Growth,
     c: f64,
-    /// Growth per round trip in the Reno-friendly region, before cwnd_prior is reached.
+    /// Growth of W_est per round trip in the Reno-friendly region, in segments, until W_est reaches cwnd_prior.
     alpha: f64,
     beta: f64,
     beta_mark: f64,
@@ -120,7 +120,7 @@ struct Curve {
     hystart: HyStart,
 }
 
-/// A stage of congestion avoidance.
+/// One stage of congestion avoidance: the time from its start to the next congestion event.
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Nanos,
@@ -131,7 +131,8 @@ struct Epoch {
 }
 
 impl Curve {
-    /// Begins avoidance (section 4.2). An unknown W_max is zero and so becomes cwnd (sections 4.8, 4.10).
+    /// Begins avoidance (section 4.2). W_max is at least cwnd, so an unknown W_max, stored as zero, becomes cwnd
+    /// (sections 4.8, 4.10).
     fn begin_epoch(&mut self, now: Nanos, c: f64) -> Epoch {
         self.w_max = self.w_max.max(self.cwnd);
         Epoch { start: now, k: libm::cbrt((self.w_max - self.cwnd) / c), w_est: self.cwnd, known: true }
@@ -154,8 +155,8 @@ impl Curve {
 }
 
 impl Cubic {
-    /// Rounds down to whole segments as Linux does; tolerates values that a rounding error puts just below a whole
-    /// number.
+    /// With Linux's growth, rounds down to whole segments, but a value that a rounding error puts just below a whole
+    /// number is rounded up.
     fn floored(&self, segments: f64) -> f64 {
         if self.linux { libm::floor(segments + 1e-6) } else { segments }
     }
@@ -235,7 +236,7 @@ impl Cubic {
             None => curve.begin_epoch(event.now, self.c),
         };
         let share = (event.creditable().as_f64() * self.segments_per_byte / curve.cwnd).min(1.0);
-        // Section 4.3: beyond the cwnd before the last reduction, grow as Reno does.
+        // Section 4.3: once W_est has reached the cwnd before the last reduction, W_est grows as Reno's cwnd does.
         let alpha = if epoch.w_est < curve.cwnd_prior { self.alpha } else { 1.0 };
         epoch.w_est += alpha * share;
         let t = (event.now - epoch.start).as_secs_f64();
@@ -351,7 +352,7 @@ impl CongestionControl for Cubic {
             return;
         }
         self.curve.hystart.on_rtt(event.rtt);
-        // In Linux, the acknowledgement that ends slow start already grows cwnd as avoidance does.
+        // In Linux, the acknowledgement that ends slow start also grows cwnd by the rule of avoidance.
         let starting = self.curve.cwnd < self.curve.ssthresh;
         let avoids = if starting { self.slow_start(event) && self.linux } else { true };
         if avoids && event.cwnd_limited && !event.creditable().is_zero() {

@@ -1,8 +1,8 @@
 //! # DA-BBR (delay-aware BBR)
 //!
-//! BBR's cwnd of two BDPs gives a flow with a long RTT more data in the queue than one with a short RTT, and so more of
-//! the link. DA-BBR makes cwnd follow the delay: one BDP while the queue is empty, towards two as the queue grows.
-//! DA-BBR also yields more in recovery, and keeps sending during ProbeRTT.
+//! BBR's cwnd of two BDPs lets a flow with a long RTT keep more data in the queue than a flow with a short RTT, and so
+//! gives it a larger share of the link. DA-BBR makes cwnd follow the delay: one BDP while the queue is empty, towards
+//! two as the queue grows. DA-BBR also yields more in recovery, and keeps sending during ProbeRTT.
 //!
 //! ## Control law
 //!
@@ -77,13 +77,13 @@
 //! 3. If an ACK brings no RTT sample, this scheme uses the last sample. The code puts −1, its value for no sample, into
 //!    the quotient.
 //! 4. prev is unknown, and scaling is on, until min_rtt first expires in ProbeBW. In the code prev begins with the
-//!    handshake's RTT. Here prev is also stored if the ACK at which min_rtt expires brings no sample.
+//!    handshake's RTT. This scheme also stores prev if the ACK at which min_rtt expires brings no sample.
 //! 5. The gain of 0.75 lasts until the phase ends, even if a policer is detected meanwhile.
 //!
 //! ## Known weaknesses
 //!
-//! * A flow alone, whose cwnd is just the BDP, can hardly probe. It finds released bandwidth slowly: at most the send
-//!   quanta, not 25 %, per probe.
+//! * A flow alone, whose cwnd is just the BDP, can hardly probe. It finds released bandwidth slowly: a probe adds at
+//!   most the send quanta, not 25 % of the BDP.
 //! * A loss in Startup ends Startup at the rate reached so far.
 //! * ProbeRTT empties the queue only if all flows reduce inflight enough. In a long standing queue, a third of a cwnd
 //!   of two BDPs is most of the inflight that one flow needs to maintain the queue. Then min_rtt drifts upwards.
@@ -99,7 +99,7 @@ use crate::{Ack, Bytes, Info, Nanos, Param, Provenance, Rate, RecoveryStyle, Set
 /// DA-BBR.
 pub type DaBbr = BbrCore<DelayAware>;
 
-/// A cwnd that follows the delay.
+/// Makes cwnd follow the delay.
 #[derive(Clone, Debug)]
 pub struct DelayAware {
     scaling: bool,

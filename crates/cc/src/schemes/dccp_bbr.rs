@@ -1,8 +1,9 @@
 //! # DCCP-BBR
 //!
-//! BBR v1 for datagrams on lossy paths. BBR keeps its bandwidth estimate only if its probe delivers at least that rate:
-//! with a gain of 1.25, the probe no longer does so above 20 % packet loss. In DCCP-BBR the receiver measures the loss
-//! rate of the last ten seconds and reports it. Above 20 %, the probing gain rises just enough to balance the loss.
+//! BBR v1 for datagrams on lossy paths. BBR keeps its bandwidth estimate only if its probe delivers at least the
+//! estimated rate. With a gain of 1.25, the probe no longer delivers that rate above 20 % packet loss. In DCCP-BBR the
+//! receiver measures the loss rate of the last ten seconds and reports it. Above 20 %, the probing gain rises just
+//! enough to balance the loss.
 //!
 //! ## Control law
 //! LR: the loss rate last reported, sampled when a gain cycle begins (with `literal`, at every report); g₀, g₁: pacing
@@ -36,9 +37,9 @@
 //! 2. The paper suggests a smaller gain for Startup but gives no number. `high_gain` keeps BBR's value.
 //! 3. The gains of the first line are BBR's parameters `probe_up` and `probe_down`.
 //! 4. Linux conserves packets in the first round of a TCP recovery, and so does `bbr`. DCCP retransmits nothing and has
-//!    no such recovery, and the paper specifies no such rule, so losses do not limit cwnd here. With `conserve` and
-//!    heavy loss, one round trip of conservation follows another: cwnd equals the amount delivered, and the probe
-//!    cannot send more.
+//!    no such recovery, and the paper specifies no such rule, so losses do not limit cwnd in this scheme. With
+//!    `conserve` and heavy loss, one round trip of conservation follows another: cwnd equals the amount delivered, and
+//!    the probe cannot send more.
 //! 5. The paper does not say when a report takes effect. Here a cycle keeps the gains with which it began, so that its
 //!    draining phase removes what its probe added; with `literal` a report takes effect at once.
 //! 6. The cycle begins with its probing phase. A flow that enters ProbeBW at a later phase cruises until the next
@@ -69,7 +70,7 @@ pub struct LossAdaptive {
     literal: bool,
     /// The loss rate last reported; `None` before the first report.
     loss_rate: Option<f64>,
-    /// The gains of the first two phases, from the loss rate when this cycle began; `None`: BBR's gains.
+    /// The gains of the first two phases, set from the loss rate at the start of this cycle; `None`: BBR's gains.
     gains: Option<[f64; 2]>,
 }
 
@@ -121,7 +122,7 @@ impl Policy for LossAdaptive {
         ("loss_down", 0.5),
         ("conserve", 0.0),
     ];
-    /// Our choice: the paper does not specify it.
+    /// The kind of report is our choice: the paper does not specify it.
     const FEEDBACK: Feedback = Feedback::LossShare;
 
     fn new(setup: &Setup) -> Self {

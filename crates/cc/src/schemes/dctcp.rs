@@ -100,7 +100,7 @@ impl MarkShare {
         self.marked += event.ce;
     }
 
-    /// Ends a window of data: updates alpha (RFC 8257 section 3.3, steps 5 to 8).
+    /// Ends a window of data: updates alpha from the counts of this window (RFC 8257 section 3.3, steps 5 to 8).
     pub fn end_window(&mut self) {
         if !self.delivered.is_zero() {
             let share = (self.marked.as_f64() / self.delivered.as_f64()).min(1.0);
@@ -119,7 +119,7 @@ impl MarkShare {
         self.alpha
     }
 
-    /// Returns `window` after a reduction.
+    /// Returns the size to which a mark reduces `window`.
     pub fn keep(&self, window: Bytes) -> Bytes {
         window.mul_f64(1.0 - self.alpha / 2.0)
     }
@@ -179,7 +179,7 @@ mod tests {
     use crate::CongestionControl;
     use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
-    /// An ACK that delivers `n` segments, `marked` of them with a mark; `ends`: it ends a window of data.
+    /// An ACK that delivers `n` segments, `marked` of them with a mark; `ends`: the ACK ends a window of data.
     fn delivered(n: u64, marked: u64, ends: bool) -> Ack {
         Ack { ce: Bytes::new(marked * MSS), round_start: ends, cwnd_limited: false, ..ack(n * MSS) }
     }
@@ -189,7 +189,7 @@ mod tests {
         assert!((found - expected).abs() < 1e-12, "{found} against {expected}");
     }
 
-    /// Alpha starts at one and moves a sixteenth of the way once per window.
+    /// Alpha starts at one and, once per window, moves a sixteenth of the way to the share of marks.
     #[test]
     fn dctcp_alpha_moves_a_sixteenth_per_window_from_one() {
         let mut scheme = Dctcp::with(&[]);
@@ -208,17 +208,18 @@ mod tests {
     fn dctcp_alpha_converges_to_constant_mark_share() {
         let mut scheme = Dctcp::with(&[]);
         (0..300).for_each(|_| scheme.on_ack(&delivered(8, 3, true)));
-        // The initial value still contributes (15/16)^300 of 5/8: 2.4e-9.
+        // After 300 windows the difference between the initial alpha and the share, 5/8, still contributes 5/8 *
+        // (15/16)^300 = 2.4e-9.
         assert!((scheme.policy.share.alpha - 0.375).abs() < 1e-8, "{}", scheme.policy.share.alpha);
     }
 
-    /// A mark reduces the window by half of alpha, to at least two segments.
+    /// A mark reduces the window by the factor 1 - alpha / 2, but not below two segments.
     #[test]
     fn dctcp_mark_reduces_window_by_half_of_alpha() {
         let mut scheme = Dctcp::with(&[("alpha_init", 0.25)]);
         scheme.reno.cwnd = Bytes::new(40 * MSS);
         scheme.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
-        // 40 × (1 - 1/8) segments: a share of cwnd, not of the flight.
+        // The result is 40 × (1 - 1/8) = 35 segments, computed from cwnd, not from the flight.
         assert_eq!((scheme.reno.cwnd, scheme.reno.ssthresh), (Bytes::new(35 * MSS), Bytes::new(35 * MSS)));
         let mut full = Dctcp::with(&[]);
         full.on_recovery_entered(&entered(CongestionCause::Ecn, 10 * MSS));
@@ -228,7 +229,7 @@ mod tests {
         assert_eq!(full.reno.cwnd, Bytes::new(2 * MSS));
     }
 
-    /// A loss halves the flight, for any alpha.
+    /// A loss reduces cwnd to half of the flight, for any alpha.
     #[test]
     fn dctcp_loss_halves_flight_for_any_alpha() {
         let mut scheme = Dctcp::with(&[("alpha_init", 0.0)]);
@@ -241,7 +242,7 @@ mod tests {
         assert_eq!((scheme.reno.cwnd, scheme.reno.ssthresh), (Bytes::new(MSS), Bytes::new(9 * MSS)));
     }
 
-    /// Growth is Reno's and pauses during a reduction.
+    /// cwnd grows as Reno's does, and does not grow during a reduction.
     #[test]
     fn dctcp_grows_as_reno_and_pauses_in_reduction() {
         let mut scheme = Dctcp::with(&[]);

@@ -38,7 +38,7 @@ use crate::{Info, Param, Setup, merged_params};
 /// EWTCP.
 pub type Ewtcp = Coupled<Weighted>;
 
-/// Weights the increase of Reno.
+/// Multiplies the increase of Reno by a weight.
 #[derive(Clone, Debug)]
 pub struct Weighted {
     power: f64,
@@ -83,8 +83,9 @@ mod tests {
     /// The window balances at one n-th of Reno's window.
     #[test]
     fn ewtcp_window_balances_at_one_nth_of_reno() {
-        // Each delivered segment adds a/w, each lost segment removes half the window: a (1 - p) / w = p w / 2, so w =
-        // sqrt(2 a (1 - p) / p), which is 1/n of Reno's window: 4.95 segments at p = 0.02, n = 2.
+        // Each delivered segment adds a/w segments, and each lost segment removes half of the window. In balance a (1 -
+        // p) / w = p w / 2, so w = sqrt(2 a (1 - p) / p), which is 1/n of Reno's window: 4.95 segments at p = 0.02 and
+        // n = 2.
         let p = 0.02;
         let balance = |n: f64| libm::sqrt(2.0 / (n * n) * (1.0 - p) / p);
         let w = balance(2.0);

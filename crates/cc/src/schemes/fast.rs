@@ -1,8 +1,8 @@
 //! # FAST TCP
 //!
-//! Vegas for fast networks. Like Vegas, FAST infers the number of its packets in queues from the delay and keeps that
-//! number constant, but its steps are proportional to the error. At any link rate, FAST corrects an error of cwnd
-//! within a few round trips. In equilibrium each flow at a bottleneck has alpha packets queued: rates are
+//! FAST adapts Vegas to fast networks. Like Vegas, FAST infers the number of its packets in queues from the delay and
+//! keeps that number constant, but its steps are proportional to the error. At any link rate, FAST corrects an error of
+//! cwnd within a few round trips. In equilibrium each flow at a bottleneck has alpha packets queued: rates are
 //! proportionally fair, and a buffer for the sum of these packets does not overflow.
 //!
 //! ## Control law
@@ -35,10 +35,10 @@
 //! the source of the mean RTT, w_old, the band, the multiplicative phase and the halving on loss.
 //!
 //! ## Differences
-//! 1. The equation runs once per two round trips, as in the paper. The module skips every other round trip and applies
-//!    the equation every 10 ms in the others. The limit of 2 w is the paper's; the module has none.
-//! 2. cwnd takes the whole step at once. Where baseRTT is 4 ms or more, the module spreads the step over the ACKs of
-//!    its period.
+//! 1. The equation runs once per two round trips, as in the paper. The module applies the equation every 10 ms during
+//!    every other round trip, and not at all in between. The limit of 2 w is the paper's; the module has none.
+//! 2. cwnd takes the whole step at once. If baseRTT is 4 ms or more, the module spreads the step over the ACKs until
+//!    the next step.
 //! 3. The multiplicative phase counts acknowledged bytes. The module adds a segment per ACK.
 //! 4. A timeout leaves one segment, not two. A spurious reduction is undone.
 //! 5. The upper end of the band, the module's beta, is alpha + band, so that a change of alpha alone creates no band.
@@ -56,7 +56,7 @@ use crate::{
     RecoveryStyle, Scheme, Setup, SpuriousLoss, Telemetry, Timeout, Value,
 };
 
-/// Minimum number of samples in the mean RTT; the mean covers a third of cwnd if that is more.
+/// Minimum number of samples that the mean RTT covers; it covers a third of cwnd, in packets, if that is more.
 const MEAN_SAMPLES_MIN: f64 = 256.0;
 
 /// FAST congestion control.
@@ -195,7 +195,7 @@ impl CongestionControl for Fast {
                 self.reno.cwnd += event.creditable();
             }
         } else if self.rounds > self.every {
-            // `>`: the round in progress when the count began is not a whole round.
+            // `>`, not `>=`: the round that was in progress when the count began is not a whole round.
             self.apply(may_grow);
             self.rounds = 1;
         }
@@ -259,7 +259,7 @@ mod tests {
     use crate::CongestionCause;
     use crate::testing::{self, Build, MSS, ack, entered, timeout};
 
-    /// A steady cwnd of `segments` on a path of 100 ms with this mean RTT.
+    /// A scheme with a steady cwnd of `segments`, a baseRTT of 100 ms and a mean RTT of `mean_ms`.
     fn steady(segments: u64, mean_ms: f64, overrides: &[(&str, f64)]) -> Fast {
         let mut scheme = Fast::with(overrides);
         scheme.reno.cwnd = Bytes::new(segments * MSS);
@@ -286,10 +286,10 @@ mod tests {
     #[test]
     fn fast_window_step_matches_by_hand() {
         for (w, mean_ms, next) in [
-            (200, 125.0, 230.0),  // 40 queued: (200 + 160 + 100) / 2
-            (1000, 200.0, 800.0), // 500 queued: (1000 + 500 + 100) / 2
-            (500, 125.0, 500.0),  // 100 queued: equilibrium
-            (20, 101.0, 40.0),    // 0.2 queued: (20 + 19.8 + 100) / 2 exceeds twice the window
+            (200, 125.0, 230.0),  // 40 packets queued: (200 + 160 + 100) / 2
+            (1000, 200.0, 800.0), // 500 packets queued: (1000 + 500 + 100) / 2
+            (500, 125.0, 500.0),  // 100 packets queued: equilibrium
+            (20, 101.0, 40.0),    // 0.2 packets queued: (20 + 19.8 + 100) / 2 exceeds 2 w = 40
         ] {
             near(period(&mut steady(w, mean_ms, &[])), next);
         }
@@ -310,8 +310,8 @@ mod tests {
     #[test]
     fn fast_window_law_applies_every_other_round() {
         let mut scheme = steady(200, 125.0, &[]);
-        // At a constant mean RTT a window of 230 has 46 packets queued: (230 + 184 + 100) / 2 is 257; the next step
-        // gives (257 + 205.6 + 100) / 2 = 281.3.
+        // At a constant mean RTT of 125 ms a window of 230 segments has 46 packets queued: (230 + 184 + 100) / 2 = 257.
+        // The next step gives (257 + 205.6 + 100) / 2 = 281.3.
         for expected in [200.0, 200.0, 230.0, 230.0, 257.0, 257.0, 281.3] {
             scheme.on_ack(&Ack { round_start: true, ..ack(MSS) });
             scheme.on_ack(&ack(MSS));
@@ -319,7 +319,8 @@ mod tests {
         }
     }
 
-    /// A round acknowledges data sent under the window of the round before.
+    /// A round acknowledges data that was sent under the window of the preceding round, so the equation uses that
+    /// window.
     #[test]
     fn fast_round_is_judged_by_window_of_round_before() {
         let mut scheme = steady(200, 125.0, &[("every", 1.0)]);
@@ -329,8 +330,8 @@ mod tests {
         };
         next(200.0);
         next(230.0);
-        next(245.0); // samples of a window of 200: (230 + 160 + 100) / 2
-        next(264.5); // samples of a window of 230: (245 + 184 + 100) / 2
+        next(245.0); // samples of packets sent under 200: (230 + 160 + 100) / 2
+        next(264.5); // samples of packets sent under 230: (245 + 184 + 100) / 2
     }
 
     /// Without a queue every acknowledged segment adds one segment.
@@ -344,7 +345,7 @@ mod tests {
         assert_eq!(queued.reno.cwnd, Bytes::new(200 * MSS));
     }
 
-    /// The mean covers 256 samples, or a third of the window.
+    /// The mean RTT covers 256 samples, or a third of the window if that is more.
     #[test]
     fn fast_mean_covers_256_samples_or_third_of_window() {
         for (w, mean_ms) in [(20, 100.1), (768, 100.1), (3000, 100.0256)] {
@@ -358,7 +359,7 @@ mod tests {
         assert_eq!(lower.rtt.unwrap().0, 90e6);
     }
 
-    /// n flows settle with alpha packets queued each.
+    /// With n flows, each flow settles with alpha packets queued.
     ///
     /// The n flows share a pipe of 400 packets: the queueing delay follows from the sum of their windows.
     #[test]
@@ -375,7 +376,8 @@ mod tests {
                 }
             }
             for flow in flows.iter() {
-                // sum (1 - 400 / sum) = n alpha, so the windows add up to 400 + 100 n packets, shared equally.
+                // In equilibrium sum (1 - 400 / sum) = n alpha, so the windows add up to 400 + 100 n packets, shared
+                // equally by the n flows.
                 let (window, expected) = (flow.reno.cwnd.as_f64() / MSS as f64, 400.0 / n as f64 + 100.0);
                 assert!((window - expected).abs() < 0.5, "{n} flows: {window} is not {expected}");
             }
@@ -392,13 +394,13 @@ mod tests {
             scheme.on_ack(&Ack { phase: Phase::Recovery, round_start: true, ..ack(MSS) });
         }
         assert_eq!(scheme.reno.cwnd, Bytes::new(100 * MSS));
-        near(period(&mut scheme), 140.0); // 20 queued: (100 + 80 + 100) / 2
+        near(period(&mut scheme), 140.0); // 20 packets queued: (100 + 80 + 100) / 2
         let mut small = steady(3, 125.0, &[]);
         small.on_recovery_entered(&entered(CongestionCause::Loss, 3 * MSS));
         assert_eq!(small.reno.cwnd, Bytes::new(2 * MSS));
     }
 
-    /// A timeout leaves one segment; a spurious timeout changes nothing.
+    /// A timeout leaves a cwnd of one segment; if the timeout proves spurious, the previous cwnd is restored.
     #[test]
     fn fast_timeout_leaves_one_segment_unless_spurious() {
         let mut scheme = steady(200, 125.0, &[]);
@@ -422,7 +424,7 @@ mod tests {
         near(limited(steady(1000, 200.0, &[])), 800.0);
     }
 
-    /// After a pause the equation waits for whole rounds, even where cwnd is kept.
+    /// After a pause the equation waits for whole rounds again, even under idle rules that keep cwnd.
     #[test]
     fn fast_pause_begins_the_count_anew_under_every_rule() {
         for rule in [crate::IdleRule::Linux, crate::IdleRule::Rfc5681, crate::IdleRule::Off] {

@@ -2,8 +2,9 @@
 //!
 //! The standard coupling of multipath TCP. A loss halves only the cwnd of its subflow; the increase is coupled. The
 //! factor alpha is chosen so that the subflows together take the share of one TCP on the best of their paths. The limit
-//! to Reno's increase protects other flows on the path of each subflow. The more congested path loses more often and
-//! regains less, so traffic moves off this path, but some always remains to probe the path.
+//! to Reno's increase protects other flows on the path of each subflow. The subflow on the more congested path halves
+//! its cwnd more often and regains less of it, so traffic moves off this path, but some traffic always remains to probe
+//! the path.
 //!
 //! ## Control law
 //! w: cwnd of this subflow, R: its smoothed RTT, w_T: sum of all cwnds; per segment acknowledged, in
@@ -51,7 +52,7 @@ use crate::{Info, Setup, Telemetry, Value};
 /// LIA.
 pub type Lia = Coupled<Linked>;
 
-/// Increases cwnd as RFC 6356 specifies.
+/// The increase of cwnd that RFC 6356 specifies.
 #[derive(Clone, Debug)]
 pub struct Linked;
 
@@ -102,7 +103,7 @@ mod tests {
         // alpha / w_T = 0.0309 is less than Reno's increases, 1/10 and 1/20.
         assert!(near(growth::<Linked>(&[], 0, &two), alpha / 30.0));
         assert!(near(growth::<Linked>(&[], 1, &two), alpha / 30.0));
-        // A third path with 30 segments at 10 ms: w_T = 60, max = 300 000, sum = 450 + 3 000.
+        // With a third path of 30 segments at 10 ms: w_T = 60, max = 300 000, sum = 450 + 3 000.
         let three = [path(10, 40, 0), path(20, 100, 0), path(30, 10, 0)];
         let alpha = 60.0 * 300_000.0 / (3_450.0 * 3_450.0);
         assert!(near(Linked::alpha(&mesh(2, &three)), alpha));
@@ -114,8 +115,9 @@ mod tests {
     /// No subflow grows faster than Reno.
     #[test]
     fn lia_grows_at_most_as_reno() {
-        // A short path with a tiny window and a long one with a huge window: alpha / w_T = (w/R²) / (sum w/R)² is (2 /
-        // 1e-6) / (2 000 + 100)² = 0.4535 for both; Reno's increase on the second path is 1/100.
+        // A path of 1 ms with 2 segments and a path of 1 s with 100 segments: alpha / w_T = max(w/R²) / (sum w/R)² is
+        // (2 / 1e-6) / (2 000 + 100)² = 0.4535 for both paths. Reno's increase is 1/2 on the first path and 1/100 on
+        // the second.
         let paths = [path(2, 1, 0), path(100, 1_000, 0)];
         assert!(near(growth::<Linked>(&[], 0, &paths), 2e6 / (2_100.0 * 2_100.0)));
         assert!(near(growth::<Linked>(&[], 1, &paths), 0.01));
@@ -124,8 +126,8 @@ mod tests {
     /// Equal subflows share the growth of one flow.
     #[test]
     fn lia_equal_subflows_share_growth_of_one() {
-        // Equal round-trip times and windows: alpha = w / 2w = 1/2, so each subflow needs 4 windows of ACKs for one
-        // segment.
+        // With equal round-trip times and windows, alpha = w / 2w = 1/2, so each subflow must acknowledge 4 windows to
+        // grow by one segment.
         let paths = [path(10, 40, 0), path(10, 40, 0)];
         assert!(near(Linked::alpha(&mesh(0, &paths)), 0.5));
         let mut scheme = avoiding::<Linked>(0, &paths);

@@ -18,7 +18,7 @@ macro_rules! registry {
 
         /// Any scheme, registered or external. Dereferences to [`DynScheme`], the scheme's events and facts.
         #[derive(Clone, Debug)]
-        #[allow(clippy::large_enum_variant)] // one per connection, and indirection would cost a cache miss per event
+        #[allow(clippy::large_enum_variant)] // there is one per connection, and a box would cost a cache miss per event
         pub enum AnyScheme {
             $(#[doc = concat!("See `schemes/", stringify!($module), ".rs`.")] $Type($Type),)+
             /// A scheme from outside the registry.
@@ -127,7 +127,7 @@ pub struct Entry {
     pub ecn: EcnNeed,
     /// Whether the scheme's cwnd depends on sibling subflows, whose state a multipath transport passes to the scheme.
     pub coupled: bool,
-    /// The feedback that the scheme expects from a receiver of datagrams.
+    /// The feedback that the scheme expects from the receiver over a datagram transport.
     pub feedback: Feedback,
     source: &'static str,
     build: fn(&Setup) -> AnyScheme,

@@ -1,8 +1,8 @@
 //! # Modest BBR
 //!
-//! BBR that sends less when it has to retransmit. BBR ignores loss, so it keeps losing packets where the buffer is
-//! smaller than the queue that BBR builds, and loss-based flows yield to BBR. After a round trip with retransmissions,
-//! Modest BBR uses less bandwidth than it measured, until its next probe.
+//! Modest BBR is BBR that sends less when it has to retransmit. BBR ignores loss, so it keeps losing packets where the
+//! buffer is smaller than the queue that BBR builds, and loss-based flows yield to BBR. After a round trip with
+//! retransmissions, Modest BBR uses less bandwidth than it measured, until its next probe.
 //!
 //! The published rule could not be obtained. The abstract [1] states that Modest BBR is based on BBR and responds to
 //! retransmissions by sending less aggressively, and that beside CUBIC the overall throughput was 7.1 % better than
@@ -67,7 +67,7 @@
 //!   inflight that ends the phase: the phase lasts until ProbeRTT, and the estimate decays. At 20 Mbit/s, 40 ms and 1
 //!   BDP flows of two of five seeds repair Startup's losses in that phase and get 15.5 Mbit/s over 15 s; the flows of
 //!   the other seeds get 19.0 Mbit/s.
-//! * All of BBR v1's weaknesses in deep buffers, where nothing is retransmitted.
+//! * In deep buffers nothing is retransmitted, so all of BBR v1's weaknesses there remain.
 
 use crate::bbr_v1::{BbrCore, Model, PHASE_UP, Policy, State};
 use crate::{Ack, Bytes, Info, Param, Provenance, Rate, RecoveryStyle, Sent, Setup, Telemetry, Value, bbr_params};
@@ -75,7 +75,7 @@ use crate::{Ack, Bytes, Info, Param, Provenance, Rate, RecoveryStyle, Sent, Setu
 /// Modest BBR.
 pub type ModestBbr = BbrCore<Modest>;
 
-/// Uses less bandwidth after retransmissions.
+/// Uses only a share of the measured bandwidth after retransmissions.
 #[derive(Clone, Debug)]
 pub struct Modest {
     response: f64,

@@ -11,7 +11,7 @@
 //! w += a / w_T,                           a = 1
 //! loss, mark    w = max(w - w_T / b, 1),  b = 2
 //! ```
-//! On a loss w is the data in flight, as in RFC 5681.
+//! At a loss, w is the data in flight instead of cwnd, as in RFC 5681.
 //!
 //! ## States
 //! The states of `newreno`.
@@ -30,7 +30,7 @@
 //!    two segments.
 //! 2. A comparison table in the Nodectl paper claims that COUPLED halves the cwnd of all subflows and terminates the
 //!    congested subflow. Neither the published law nor this scheme does that.
-//! 3. Timeouts follow Reno: ssthresh is half the data in flight, cwnd one segment.
+//! 3. Timeouts follow Reno: ssthresh becomes half of the data in flight, and cwnd one segment.
 //!
 //! ## Known weaknesses
 //! COUPLED assumes equal RTTs: the increase per ACK is the same on all paths, so paths with short RTTs win. COUPLED
@@ -93,8 +93,8 @@ mod tests {
     /// A loss takes half of the sum from the path that lost, down to one segment.
     #[test]
     fn mptcp_coupled_loss_takes_half_of_sum_from_its_path() {
-        // The sum is 100 segments, so a loss takes 50. 60 - 50 = 10 remain on the first path, only the floor on the
-        // others.
+        // The sum is 100 segments, so a loss takes 50. On the first path 60 - 50 = 10 segments remain; on each of the
+        // other paths only the floor of one segment remains.
         let paths = [path(60, 40, 0), path(30, 40, 0), path(10, 40, 0)];
         assert!(near(after_loss::<Full>(0, &paths), 10.0));
         assert!(near(after_loss::<Full>(1, &paths), 1.0));
@@ -103,10 +103,11 @@ mod tests {
         assert!(near(after_loss::<Full>(0, &[path(40, 40, 0), path(40, 40, 0)]), 1.0));
     }
 
-    /// A window near the floor regrows only through its few acknowledgements.
+    /// A window near the floor regrows slowly, because few acknowledgements arrive on its path.
     #[test]
     fn mptcp_coupled_regrows_from_one_segment() {
-        // The sum is 50 segments, so each acknowledgement adds 1/50: 50 acknowledgements, at two per round trip.
+        // The sum is 50 segments, so each acknowledgement adds 1/50 segment. The subflow's window of two segments needs
+        // 50 acknowledgements, at two per round trip, to grow by one segment.
         let mut scheme = avoiding::<Full>(0, &[path(2, 40, 0), path(48, 40, 0)]);
         assert_eq!(acks_to_next_step(&mut scheme), 50);
     }

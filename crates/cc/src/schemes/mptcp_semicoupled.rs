@@ -1,8 +1,8 @@
 //! # SEMI-COUPLED: coupled increase, separate decrease
 //!
-//! Between `mptcp-coupled` and independent subflows. The increase depends on the sum of all cwnds, so it is
-//! stronger on paths that deliver more, but each subflow halves only its own cwnd. A congested path keeps a
-//! moderate amount of traffic, enough to detect its recovery, and equal paths are used equally.
+//! A compromise between `mptcp-coupled` and independent subflows. The increase depends on the sum of all cwnds, so it
+//! is stronger on paths that deliver more, but each subflow halves only its own cwnd. A congested path keeps a moderate
+//! amount of traffic, enough to detect its recovery, and equal paths are used equally.
 //!
 //! ## Control law
 //! w: cwnd in segments, w_T: sum of all cwnds; per segment acknowledged:
@@ -78,16 +78,18 @@ mod tests {
     /// No subflow grows faster than Reno, for any a.
     #[test]
     fn mptcp_semicoupled_grows_at_most_as_reno() {
-        // With a = 10 and a sum of 40 segments the law gives 1/4; Reno's limit at a window of ten is 1/10.
+        // With a = 10 and a sum of 40 segments the law gives an increase of 1/4 segment per acknowledged segment.
+        // Reno's increase, the limit, is 1/10 at a window of ten segments.
         let mut scheme = avoiding::<Half>(0, &[path(10, 40, 0), path(30, 40, 0)]);
         scheme.set_policy(Half { a: 10.0 });
         assert_eq!(acks_to_next_step(&mut scheme), 10);
     }
 
-    /// Windows balance inversely to the loss rates.
+    /// In balance, windows are inversely proportional to the loss rates.
     #[test]
     fn mptcp_semicoupled_windows_balance_as_inverse_loss() {
-        // p = 1 % and 4 %: w_T = sqrt(2 (99 + 24)) = 15.68 segments, and the windows are 2 x 99 / w_T and 2 x 24 / w_T.
+        // Loss rates p = 1 % and 4 % give (1 - p) / p = 99 and 24: w_T = sqrt(2 (99 + 24)) = 15.68 segments, and the
+        // windows are 2 x 99 / w_T and 2 x 24 / w_T.
         let losses = [0.01, 0.04];
         let odds = losses.map(|p| (1.0 - p) / p);
         let total = libm::sqrt(2.0 * (odds[0] + odds[1]));

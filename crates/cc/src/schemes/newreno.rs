@@ -2,8 +2,8 @@
 //!
 //! The Internet's standard for decades, and the reference for fairness. cwnd grows by one segment per round trip until
 //! a packet is lost, then halves. The windows of all flows add up to about the capacity of the path. Of two flows, the
-//! flow with the larger cwnd loses more at each halving, so both converge. The transport detects and repairs losses
-//! (NewReno's partial ACKs, SACK, RACK). This scheme sets cwnd only.
+//! flow with the larger cwnd gives up more at each halving, so their cwnds converge. The transport detects and repairs
+//! losses (NewReno's partial ACKs, SACK, RACK). This scheme sets cwnd only.
 //!
 //! ## Control law
 //! W: cwnd; A: bytes newly acknowledged; S: segment size; F: data outstanding when congestion is detected (with
@@ -143,7 +143,7 @@ mod tests {
         scheme
     }
 
-    /// Slow start counts bytes, or one segment per acknowledgement.
+    /// Slow start counts acknowledged bytes or, with `abc` off, at most one segment per acknowledgement.
     #[test]
     fn newreno_slow_start_counts_bytes_or_segment_per_ack() {
         let mut bytes = NewReno::with(&[]);
@@ -166,17 +166,18 @@ mod tests {
             let mut short = NewReno::with(&[("units", units)]);
             short.on_ack(&ack(300));
             assert_eq!(window(&short), grown);
-            // Three RTOs of idle time: an eighth of 90 segments is 11.25.
+            // Three RTOs of idle time leave an eighth of the 90 segments, 11.25 segments.
             let mut idle = avoiding(90, &[("units", units)]);
             idle.on_idle_restart(&IdleRestart { rule: IdleRule::Linux, ..testing::idle(601, 200) });
             assert_eq!(window(&idle), if units == 0.0 { 11 * MSS } else { 45 * MSS / 4 });
         }
     }
 
-    /// Congestion avoidance adds one segment per window of bytes, or per window of acknowledgements.
+    /// Congestion avoidance adds one segment per window of acknowledged bytes or, with `abc` off, per window of
+    /// acknowledgements.
     #[test]
     fn newreno_avoidance_adds_one_segment_per_window() {
-        // cwnd is ten segments: five ACKs of two segments are one window of bytes and half a window of ACKs.
+        // cwnd is ten segments: five ACKs of two segments each are one window in bytes but half a window in ACKs.
         let mut bytes = avoiding(10, &[]);
         let mut acks = avoiding(10, &[("abc", 0.0)]);
         for n in 1..=10 {
@@ -190,7 +191,8 @@ mod tests {
                 _ => {}
             }
         }
-        // Of 20 acknowledged segments the first step used 10; the other 10 of the 11 for the next step are counted.
+        // 20 segments have been acknowledged. The first step used 10 of them; the other 10 count towards the next step,
+        // which requires 11.
         assert_eq!(window(&bytes), 11 * MSS);
         bytes.on_ack(&ack(MSS));
         assert_eq!(window(&bytes), 12 * MSS);
@@ -201,7 +203,7 @@ mod tests {
     fn newreno_bytes_beyond_ssthresh_count_in_avoidance() {
         let mut scheme = NewReno::with(&[]);
         scheme.reno.ssthresh = Bytes::new(11 * MSS);
-        scheme.on_ack(&ack(4 * MSS)); // 1 segment up to ssthresh, 3 of credit
+        scheme.on_ack(&ack(4 * MSS)); // 1 segment of growth up to ssthresh, and 3 segments of credit
         assert_eq!(window(&scheme), 11 * MSS);
         scheme.on_ack(&ack(8 * MSS)); // credit of 3 + 8 = 11 segments, one window
         assert_eq!(window(&scheme), 12 * MSS);
@@ -218,7 +220,7 @@ mod tests {
         assert_eq!(window(&scheme), 11 * MSS);
     }
 
-    /// A loss halves the flight; with ABE a mark keeps four fifths of it.
+    /// A loss reduces cwnd to half of the flight; with ABE a mark reduces cwnd to four fifths of the flight.
     #[test]
     fn newreno_loss_halves_flight_and_abe_keeps_four_fifths() {
         let mut scheme = avoiding(40, &[("abe", 1.0)]);
@@ -270,7 +272,7 @@ mod tests {
         assert_eq!(window(&scheme), 10 * MSS);
     }
 
-    /// With pacing, the rate is 1.2 windows per round trip.
+    /// With `paced` on, the pacing rate in avoidance is 1.2 windows per round trip.
     #[test]
     fn newreno_paced_uses_1_2_windows_per_round_trip() {
         let mut scheme = avoiding(10, &[("paced", 1.0)]);

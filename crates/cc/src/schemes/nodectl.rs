@@ -5,8 +5,8 @@
 //! loss. The transport exchanges the messages. The router algorithm `nodectl` on the links does the work.
 //!
 //! ## Control law
-//! Let R be the granted rate, in payload bytes per second (the transport subtracts the headers: on the wire, packets
-//! are apart by their whole size divided by the granted rate).
+//! Let R be the granted rate, in payload bytes per second (the transport subtracts the headers: on the wire, the
+//! interval between packets is their whole size divided by the granted rate).
 //!
 //! * pacing rate = R, at least `min_rate` packets per second
 //! * cwnd = `window_gain` · R · srtt, at least four segments: this cwnd bounds the loss if the network fails.
@@ -222,7 +222,7 @@ mod tests {
     fn nodectl_sends_at_granted_rate_despite_loss() {
         let mut scheme = Nodectl::with(&[]);
         scheme.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
-        // cwnd: twice 1 MB/s for 40 ms.
+        // cwnd is twice the data of 40 ms at 1 MB/s.
         let granted = advised(&mut scheme, rate(1_000_000));
         let expected = (Bytes::new(80_000), Some(Rate::from_bytes_per_sec(1_000_000)), Bytes::new(1000));
         assert_eq!((granted.cwnd, granted.pacing_rate, granted.burst), expected);

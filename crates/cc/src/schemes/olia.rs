@@ -30,7 +30,7 @@
 //! The states of `newreno`.
 //!
 //! ## Life of a flow
-//! On equal paths a is zero whenever all best paths have the same cwnd; otherwise it raises the smaller cwnds of the
+//! On equal paths a is zero whenever all best paths have the same cwnd; otherwise a raises the smaller cwnds of the
 //! best paths. On a bad path only the first term remains, and this term falls with the square of the path's share:
 //! little more than a probe is left.
 //!
@@ -41,13 +41,14 @@
 //!
 //! ## Differences
 //! 1. M compares windows in whole segments, as Linux counts them. Exact windows would never be equal.
-//! 2. The increase never exceeds Reno's. On a path of B \ M the sum of both terms could exceed it.
+//! 2. The increase never exceeds Reno's increase, although on a path of B \ M the sum of both terms may be larger.
 //! 3. Growth credit left after a step is kept. Linux discards it.
 //! 4. n counts established subflows with an RTT sample. Linux counts all established subflows.
 //!
 //! ## Known weaknesses
-//! The set B compares measured values for equality, so of two similar paths usually only one is in B, and each loss
-//! changes which one. OLIA leaves congested paths nearly empty, and is slow to detect that such a path has recovered.
+//! The set B compares measured values for equality, so of two similar paths usually only one is in B, and each loss may
+//! put the other path into B instead. OLIA leaves congested paths nearly empty, and is slow to detect that such a path
+//! has recovered.
 
 use crate::coupled::{self, Coupled, Mesh, Peer, Policy};
 use crate::{Info, Setup, Telemetry, Value};
@@ -55,7 +56,7 @@ use crate::{Info, Setup, Telemetry, Value};
 /// OLIA.
 pub type Olia = Coupled<Opportunistic>;
 
-/// Increases cwnd by the sum of both terms.
+/// Increases cwnd by the sum of OLIA's two terms.
 #[derive(Clone, Debug)]
 pub struct Opportunistic;
 
@@ -89,7 +90,7 @@ fn quality(peer: &Peer) -> f64 {
 }
 
 impl Opportunistic {
-    /// The value of a on this path.
+    /// The numerator a of the second term, for this path.
     fn shift(mesh: &Mesh) -> f64 {
         let sets = Sets::new(mesh);
         let n = mesh.peers().len() as f64;
@@ -142,47 +143,49 @@ mod tests {
     /// cwnd moves from the path with the largest cwnd to the best path.
     #[test]
     fn olia_moves_window_from_largest_to_best_path() {
-        // l / R² is 400 / 40², 900 / 40² and 100 / 40²: the second path is in B, the first in M, the third in neither.
+        // l / R² is 400 / 40², 900 / 40² and 100 / 40². The second path has the maximum and is in B, the first path has
+        // the largest cwnd and is in M, and the third path is in neither.
         assert_eq!(shifts([path(20, 40, 400), path(10, 40, 900), path(5, 40, 100)]), [-1.0 / 3.0, 1.0 / 3.0, 0.0]);
-        // Two paths are best, with 900 / 40² = 3 600 / 80²: each gains half of 1/n. Two paths have the largest cwnd:
-        // each loses half of 1/n.
+        // Two paths are best, with 900 / 40² = 3 600 / 80²: each has a = 1/2 · 1/n. Two paths have the largest cwnd:
+        // each has a = -1/2 · 1/n.
         let four = [path(20, 40, 400), path(10, 40, 900), path(10, 80, 3_600), path(20, 100, 50)];
         assert_eq!(shifts(four), [-1.0 / 8.0, 1.0 / 8.0, 1.0 / 8.0, -1.0 / 8.0]);
     }
 
-    /// Nothing moves if the best paths have the largest windows.
+    /// a is zero on all paths if the best paths have the largest windows.
     #[test]
     fn olia_moves_nothing_if_best_paths_are_largest() {
         assert_eq!(shifts([path(20, 40, 900), path(10, 40, 400)]), [0.0, 0.0]);
         assert_eq!(shifts([path(20, 40, 900), path(20, 40, 900)]), [0.0, 0.0]);
-        // Fractions of segments do not count: 20.5 segments equal 20.
+        // Fractions of segments do not count: a window of 20.5 segments equals a window of 20 segments.
         let uneven = PathView { cwnd: Bytes::new(20_500), ..path(20, 40, 900) };
         assert_eq!(shifts([uneven, path(20, 40, 900)]), [0.0, 0.0]);
     }
 
-    /// The better of the last two inter-loss intervals counts.
+    /// l is the larger of the last two inter-loss intervals.
     #[test]
     fn olia_rates_paths_by_better_of_last_two_intervals() {
         let recovered = PathView { between_losses: Bytes::new(1_000 * MSS), ..path(10, 40, 3) };
         assert_eq!(shifts([path(20, 40, 900), recovered]), [-0.5, 0.5]);
     }
 
-    /// The increase has both terms and does not exceed Reno's.
+    /// The increase is the sum of both terms, limited to Reno's increase.
     #[test]
     fn olia_increase_has_both_terms_and_at_most_renos() {
-        // 20 segments at 40 ms and 10 at 100 ms: 500 and 100 segments per second. The second path is in B, the first in
-        // M.
+        // 20 segments at 40 ms and 10 segments at 100 ms are rates of 500 and 100 segments per second. The second path
+        // is in B, the first in M.
         let paths = [path(20, 40, 100), path(10, 100, 5_000)];
         let sum = 600.0 * 600.0;
         assert!(near(growth::<Opportunistic>(&[], 0, &paths), 20.0 / 0.0016 / sum - 0.5 / 20.0));
         assert!(near(growth::<Opportunistic>(&[], 1, &paths), 10.0 / 0.01 / sum + 0.5 / 10.0));
-        // 10 segments at 10 ms beside 20 at 400 ms: (1 000 / 1 050)² + 1/2 exceeds 1, so the increase is Reno's 1/10.
+        // 10 segments at 10 ms beside 20 segments at 400 ms: (1 000 / 1 050)² + 1/2 exceeds 1, so the increase is
+        // limited to Reno's 1/10.
         let short = [path(10, 10, 500), path(20, 400, 500)];
         assert!(growth::<Opportunistic>(&[], 0, &short) > 0.1);
         assert_eq!(acks_to_next_step(&mut avoiding::<Opportunistic>(0, &short)), 10);
     }
 
-    /// The largest window may shrink, and a loss halves it, down to whole segments.
+    /// The second term may shrink the largest window. A loss halves a window, rounded down to whole segments.
     #[test]
     fn olia_largest_window_may_shrink_and_loss_halves_it() {
         // 20 and 19 segments at equal round-trip times: the first term is about 1/4 of 1/w and a = -1/2, so the sum is

@@ -66,7 +66,7 @@ use crate::{
     Value,
 };
 
-/// Bursts are at most 1 s divided by this (the code's `prague_burst_shift` of 12).
+/// Bursts last at most 1 s divided by this number (2^12: the code's `prague_burst_shift` is 12).
 const BURSTS_PER_SECOND: f64 = 4096.0;
 
 /// Prague congestion control.
@@ -75,7 +75,7 @@ pub struct Prague {
     mss: Bytes,
     initial_window: Bytes,
     reference: Nanos,
-    /// Round trips of avoidance before the reference RTT applies.
+    /// Number of round trips of avoidance before the reference RTT applies.
     transition: u64,
     /// cwnd in bytes; it grows by fractions of a byte.
     cwnd: f64,
@@ -89,7 +89,7 @@ pub struct Prague {
     rounds: u64,
     repairing: bool,
     srtt: Option<Nanos>,
-    /// The factor of the increase, and the `srtt` from which it was computed.
+    /// The smoothed RTT, and the factor of the increase computed from it.
     scale: (Nanos, f64),
     prior: Option<(f64, f64)>,
 }
@@ -108,7 +108,7 @@ impl Prague {
         2.0 * self.mss.as_f64()
     }
 
-    /// Counts marks and updates alpha once per V.
+    /// Counts marks, and updates alpha once per V (the virtual RTT).
     fn observe(&mut self, event: &Ack) {
         self.share.count(event);
         self.marked_before |= !event.ce.is_zero();
@@ -303,7 +303,7 @@ mod tests {
         scheme
     }
 
-    /// An ACK that delivers `n` segments at `ms`, `marked` of them with a mark.
+    /// An ACK at `ms` that delivers `n` segments, `marked` of them with a mark.
     fn delivered(ms: u64, n: u64, marked: u64) -> Ack {
         Ack { now: MS(ms), srtt: Some(MS(10)), ce: Bytes::new(marked * MSS), ..ack(n * MSS) }
     }
@@ -313,7 +313,7 @@ mod tests {
         assert!((found - expected).abs() < 1e-9 * expected.abs().max(1.0), "{found} against {expected}");
     }
 
-    /// Growth is a segment per window of unmarked bytes, scaled by the square of the RTT.
+    /// Growth is a segment per window of unmarked bytes, multiplied by the square of RTT / reference RTT.
     #[test]
     fn prague_growth_is_scaled_by_square_of_rtt() {
         let mut plain = avoiding(&[("rtt_reference", 0.0)]);
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(scheme.control().pacing_rate, Some(Rate::from_bytes_per_sec(700_000)));
     }
 
-    /// A loss halves the flight, and a timeout leaves one segment.
+    /// A loss reduces cwnd to half of the flight, and a timeout reduces cwnd to one segment.
     #[test]
     fn prague_loss_halves_flight_timeout_leaves_one_segment() {
         let mut scheme = avoiding(&[]);

@@ -5,8 +5,8 @@
 //! work.
 //!
 //! ## Control law
-//! Let R be the advised rate, in payload bytes per second (the transport subtracts the headers: on the wire, packets
-//! are apart by their whole size divided by the router's rate).
+//! Let R be the advised rate, in payload bytes per second (the transport subtracts the headers: on the wire, the
+//! interval between packets is their whole size divided by the router's rate).
 //!
 //! * pacing rate = R, at least `min_rate` packets per second
 //! * cwnd = `window_gain` · R · srtt, at least four segments: this cwnd only stops a sender whose ACKs have ceased.
@@ -29,8 +29,8 @@
 //! * The authors' agents for ns-2 (`rcp-host.cc`), as preserved in `victorkp/rcp-ns2-result-reproduction`.
 //!
 //! ## Differences
-//! 1. RCP runs on TCP: handshake, loss repair and ACKs are TCP's. RCP's fields add 12 bytes to TCP's header
-//!    (two rates, round-trip time, type and spare bits), where the ns-2 agents count 40 bytes for everything.
+//! 1. RCP runs on TCP: handshake, loss repair and ACKs are TCP's. RCP's fields add 12 bytes to TCP's header (two rates,
+//!    round-trip time, type and spare bits). The ns-2 agents count 40 bytes for all headers together.
 //! 2. The ns-2 agents send extra packets to request a rate when a flow sends less than one data packet per round trip.
 //!    Here a flow that resumes sends at its previous rate and gets a new rate after a round trip.
 //! 3. The ns-2 agents have no cwnd. Here a cwnd bounds the loss if the network fails.
@@ -149,7 +149,7 @@ mod tests {
             assert_eq!(advised(&mut rcp, nothing), start);
         }
         rcp.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
-        // cwnd: twice 1 MB/s for 40 ms.
+        // cwnd is twice the data of 40 ms at 1 MB/s.
         let rate = Rate::from_bytes_per_sec(1_000_000);
         let control = advised(&mut rcp, Advice::Rate(rate));
         assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(rate)));
@@ -173,7 +173,8 @@ mod tests {
         let requested = |values: &[(&str, f64)]| Rcp::with(values).line_rate();
         assert_eq!(requested(&[]), None);
         assert_eq!(requested(&[("line_rate", 80.0)]), Some(Rate::from_bytes_per_sec(10_000_000)));
-        // A thousand packets of 1000 B are more than 1 Mbit/s.
+        // The minimum rate, a thousand packets of 1000 B per second, is above the line rate of 1 Mbit/s, so it is
+        // requested.
         let least = requested(&[("line_rate", 1.0), ("min_rate", 1000.0)]);
         assert_eq!(least, Some(Rate::from_bytes_per_sec(1_000_000)));
     }

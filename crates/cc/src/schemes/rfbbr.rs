@@ -1,7 +1,8 @@
 //! # RFBBR (RTT-fair BBR)
 //!
-//! BBR with a cwnd gain that depends on the state of the queue. BBR's inflight beyond one BDP waits in the queue and
-//! grows with the flow's RTT, so flows with long RTTs win. RFBBR removes this excess as the queue fills.
+//! RFBBR is BBR with a cwnd gain that depends on the state of the queue. BBR's inflight beyond one BDP waits in the
+//! queue, and this excess grows with the flow's RTT, so flows with long RTTs win. RFBBR removes this excess as the
+//! queue fills.
 //!
 //! The published rule could not be obtained. One line of another paper's comparison [2] is known: RFBBR improves RTT
 //! fairness by setting the congestion window differently according to the state of the queue. The states, the
@@ -56,7 +57,7 @@
 //! ## Known weaknesses
 //!
 //! * The scheme does not know the buffer size, only the longest queue so far. A flow that never observed a full buffer
-//!   considers a shorter queue full, and flows that started at different times judge differently.
+//!   considers a shorter queue full, and flows that started at different times judge the same queue differently.
 //! * Beside loss-based flows in deep buffers the queue is nearly always full, so the flow limits itself to
 //!   one BDP and gets less than BBR.
 //! * With one BDP of inflight and a queue ahead, a flow gets less than its bandwidth. The bandwidth filter keeps the
@@ -72,7 +73,7 @@ const FULL: f64 = 0.9;
 /// RFBBR.
 pub type RfBbr = BbrCore<ByQueue>;
 
-/// A cwnd gain for each state of the queue.
+/// Sets the cwnd gain by the state of the queue.
 #[derive(Clone, Debug)]
 pub struct ByQueue {
     building_gain: f64,

@@ -1,8 +1,9 @@
 //! # Vegas
 //!
-//! The first scheme to infer congestion from delay. Once per round trip it compares its rate with the rate that it
-//! would have with empty queues. The difference times the minimum RTT is the number of its packets in the queues. Vegas
-//! keeps that number between two small bounds, so the bottleneck stays busy and its queue stays short.
+//! The first scheme to infer congestion from delay. Once per round trip Vegas compares the flow's rate with the rate
+//! that the flow would have with empty queues. The difference times the minimum RTT is the number of the flow's packets
+//! in the queues. Vegas keeps that number between two small bounds, so the bottleneck stays busy and its queue stays
+//! short.
 //!
 //! ## Control law
 //! W: cwnd in segments; baseRTT: minimum RTT seen; RTT: minimum of the last round, from at least three
@@ -37,7 +38,8 @@
 //! L. Brakmo, L. Peterson, TCP Vegas, IEEE JSAC 13(8), 1995; Linux `tcp_vegas.c` (6.x, and the copy in ns-2.35).
 //!
 //! ## Differences
-//! 1. diff is that of the paper, W (1 - baseRTT/RTT). Linux today computes W (RTT/baseRTT - 1), larger by RTT/baseRTT.
+//! 1. diff is that of the paper, W (1 - baseRTT/RTT). Linux today computes W (RTT/baseRTT - 1), larger by the factor
+//!    RTT/baseRTT.
 //! 2. cwnd and diff have fractions. Linux truncates them to whole packets.
 //! 3. cwnd grows only while it limits the sender. In Linux an application-limited Vegas keeps growing cwnd.
 //! 4. Rounds are the transport's packet-timed round trips. The first full round after recovery is judged again.
@@ -48,7 +50,7 @@
 //! ## Known weaknesses
 //! Vegas yields to loss-based flows until almost no bandwidth is left. A flow that starts into a standing queue
 //! mistakes the queue for propagation delay and keeps more than its share; a flow whose path becomes longer keeps too
-//! little. Vegas takes jitter and delayed ACKs for queues.
+//! few packets in flight. Vegas takes jitter and delayed ACKs for queues.
 
 use crate::reno::Reno;
 use crate::round::RoundSamples;
@@ -66,7 +68,7 @@ pub struct Vegas {
     beta: f64,
     gamma: f64,
     rtts: RoundSamples,
-    /// Whether the current round began in the open phase, so that Vegas may judge it at its end.
+    /// Whether the current round began in the open phase, so that Vegas may judge the round at its end.
     judging: bool,
     phase: Phase,
     /// The flow's packets queued in the last judged round.
@@ -75,7 +77,7 @@ pub struct Vegas {
 }
 
 impl Vegas {
-    /// Ends a round: adjusts cwnd by the packets queued in it.
+    /// Ends a round: adjusts cwnd by the number of packets that were queued in this round.
     fn judge(&mut self, event: &Ack) {
         let Some((base, rtt)) = self.rtts.of_round() else {
             return self.grow(event, Reno::grow);
@@ -245,10 +247,12 @@ mod tests {
         scheme.control().cwnd.as_u64()
     }
 
-    /// The window moves by one segment per round outside the bounds, and stays at and within them.
+    /// The window changes by one segment per round while the number of queued packets is outside the bounds, and stays
+    /// unchanged within the bounds.
     #[test]
     fn vegas_window_moves_one_segment_per_round_to_bounds() {
-        // W = 40: diff = 40 (1 - 100 / RTT). RTT 105.263 ms: 2 packets queued; 111.111 ms: 4 packets.
+        // At W = 40, diff = 40 (1 - 100 / RTT): an RTT of 105.263 ms means 2 packets queued, 111.111 ms means 4
+        // packets.
         for (micros, change) in
             [(100_000, 1), (105_200, 1), (105_300, 0), (108_000, 0), (111_100, 0), (111_200, -1), (150_000, -1)]
         {
@@ -296,12 +300,13 @@ mod tests {
     /// Slow start ends when more than gamma packets are queued.
     #[test]
     fn vegas_slow_start_ends_above_gamma_queued_packets() {
-        // W has grown from 10 to 12 by the round's end: diff = 12 (1 - 100/110) = 1.09; expected W = 10.909.
+        // W has grown from 10 to 12 segments by the end of the round. diff = 12 (1 - 100/110) = 1.09 exceeds gamma = 1,
+        // and expected W is 12 · 100/110 = 10.909 segments.
         let mut scheme = Vegas::with(&[]);
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 110_000), 10_909 + MSS);
         assert!(!scheme.reno.in_slow_start());
-        // diff = 12 (1 - 100/109) = 0.99: slow start continues after the third ACK.
+        // diff = 12 (1 - 100/109) = 0.99 is below gamma, so the third ACK still grows W and slow start continues.
         let mut scheme = Vegas::with(&[]);
         scheme.rtts = RoundSamples::of_base(Nanos::from_millis(100));
         assert_eq!(round(&mut scheme, 109_000), 13 * MSS);
@@ -317,7 +322,8 @@ mod tests {
             round(&mut scheme, 400_000);
             assert!(!scheme.reno.in_slow_start());
         }
-        // diff = 3/4 W, so W stops shrinking at 5 segments (3.75 queued). With alpha = beta = 0 it shrinks to two.
+        // diff = 3/4 W, so W stops shrinking at 5 segments (3.75 packets queued). With alpha = beta = 0, W shrinks to
+        // two segments.
         assert_eq!(scheme.control().cwnd, Bytes::new(5 * MSS));
         let mut eager = avoiding(10, &[("alpha", 0.0), ("beta", 0.0)]);
         for _ in 0..20 {
@@ -336,7 +342,7 @@ mod tests {
         assert_eq!(round(&mut scheme, 150_000), 19 * MSS);
     }
 
-    /// In loss repair the window grows as Reno's.
+    /// In loss repair the window grows as Reno's window does.
     #[test]
     fn vegas_in_loss_repair_grows_as_reno() {
         let mut scheme = avoiding(40, &[]);

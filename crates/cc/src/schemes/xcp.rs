@@ -1,8 +1,8 @@
 //! # XCP: routers adjust the window
 //!
 //! Every packet carries the sender's RTT and packet spacing, and requests the maximum increase. Each router lowers the
-//! request to its allotment for this packet. The sender adds the result to cwnd and does nothing else. The router
-//! algorithm `xcp` on the links does the work.
+//! request to the router's allotment for this packet. The sender adds the result to cwnd and does nothing else. The
+//! router algorithm `xcp` on the links does the work.
 //!
 //! ## Control law
 //! * Advised change D in payload bytes per second, which the receiver sums over the packets that an ACK covers: cwnd +=
@@ -154,7 +154,7 @@ mod tests {
         let mut xcp = Xcp::with(&[("line_rate", 80.0)]);
         assert_eq!(advised(&mut xcp, 1e6), 10_000, "no round-trip time yet");
         xcp.on_ack(&Ack { srtt: Some(Nanos::from_millis(40)), ..ack(0) });
-        // A change of 100 kB/s for 40 ms adds 4000 bytes; a change of -50 kB/s removes 2000.
+        // A change of 100 kB/s at an RTT of 40 ms adds 4000 bytes; a change of -50 kB/s removes 2000 bytes.
         assert_eq!(advised(&mut xcp, 100_000.0), 14_000);
         assert_eq!(advised(&mut xcp, -50_000.0), 12_000);
         // Fractions of a byte are kept: each change adds half a byte.
@@ -166,7 +166,7 @@ mod tests {
             assert_eq!(advised(&mut xcp, absurd), 12_002);
         }
         assert_eq!(advised(&mut xcp, -1e9), 1000);
-        // cwnd is at most the line rate, 10 MB/s, for 40 ms.
+        // cwnd is at most the data of 40 ms at the line rate of 10 MB/s.
         for window in [361_000, 400_000, 400_000] {
             assert_eq!(advised(&mut xcp, 9e6), window);
         }

@@ -1,8 +1,8 @@
 //! The common case: a drop-tail FIFO at constant rate. A packet's departure time is known on arrival, so the caller
 //! keeps the packet, and the link stores only the end of each transmission.
 //!
-//! The branch predictor cannot predict how many packets departed since the last offer, so departures are counted in
-//! batches, and before a drop.
+//! The processor's branch predictor cannot predict how many packets have departed since the last offer, so departures
+//! are counted in batches, and before a drop.
 
 use narrows_units::{Bytes, Nanos, Rate};
 
@@ -20,14 +20,14 @@ struct Accepted {
     lost: bool,
 }
 
-/// Number of departures that may remain uncounted.
+/// Maximum number of departures that may remain uncounted.
 const UNSETTLED: usize = 32;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Fifo {
     transmitter: Transmitter,
     limit: Limit,
-    /// Accepted packets in order of departure; the first is in transmission.
+    /// Accepted packets in order of departure; the first packet is in transmission.
     entries: Ring<Accepted>,
     /// Total size of the entries.
     bytes: u64,
@@ -35,9 +35,10 @@ pub(crate) struct Fifo {
     settle_at: usize,
     /// End of the last scheduled transmission.
     free_at: Nanos,
-    /// Idle time since the start of the statistics, up to `free_at`.
+    /// Total time without transmission since the start of the statistics, up to `free_at`.
     idle: Nanos,
-    /// Sum of the waits that remained at the last reset, in nanoseconds.
+    /// Sum of the waiting times that packets still had ahead of them at the last reset of the statistics, in
+    /// nanoseconds.
     waits_at_reset: u128,
 }
 
@@ -67,11 +68,11 @@ impl Fifo {
         self.settle_at = self.entries.len() + UNSETTLED;
     }
 
-    /// Returns the departure time of a packet that arrives now, and whether it is lost at that time; `None` if the
-    /// packet does not fit.
+    /// Returns the departure time of a packet that arrives now, and whether the packet is lost at its departure; `None`
+    /// if the packet does not fit.
     ///
-    /// Departures are counted in batches, and before a drop. A packet that fits beside entries that may have departed
-    /// also fits without them, so accepting it needs no exact count.
+    /// Departures are counted in batches, and before a drop. The entries may include packets that have departed. A
+    /// packet that fits despite these entries also fits without them, so accepting the packet needs no exact count.
     #[inline]
     pub(crate) fn offer(
         &mut self,
@@ -104,7 +105,8 @@ impl Fifo {
         Some((end, lost))
     }
 
-    /// Whether the packet fits; without a [`Fifo::settle`] up to now, only `true` is reliable.
+    /// Whether the packet fits. Unless [`Fifo::settle`] has counted the departures up to now, only the result `true` is
+    /// reliable.
     #[inline]
     fn fits(&self, now: Nanos, size: u64) -> bool {
         match self.limit {
@@ -114,7 +116,7 @@ impl Fifo {
         }
     }
 
-    /// Packets behind the one in transmission; valid after [`Fifo::settle`].
+    /// Number of packets behind the packet in transmission; valid after [`Fifo::settle`].
     #[inline]
     pub(crate) fn waiting_packets(&self) -> u64 {
         self.entries.len().saturating_sub(1) as u64
@@ -133,11 +135,11 @@ impl Fifo {
 
     /// Sum of all waits since the start of the statistics, in nanoseconds.
     pub(crate) fn waited(&self, now: Nanos, stats: &LinkStats) -> u128 {
-        // A wait is counted in full on arrival, including the part after `now`.
+        // A packet's wait is counted in full on its arrival, including the part after `now`.
         stats.queue_delay_sum_ns + self.waits_at_reset - self.waits_to_come(now)
     }
 
-    /// Sum of the waits after `now`, in nanoseconds.
+    /// Sum of the waiting times that packets still have ahead of them at `now`, in nanoseconds.
     fn waits_to_come(&self, now: Nanos) -> u128 {
         let starts = self.entries.iter().map(|entry| entry.end);
         starts.take(self.entries.len().saturating_sub(1)).map(|start| u128::from((start - now).as_nanos())).sum()

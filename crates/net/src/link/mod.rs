@@ -78,8 +78,8 @@ pub struct PortStatistics {
     pub sent: Bytes,
     /// Packets in the queue.
     pub waiting: u64,
-    /// Queue limit in packets; for a queue with classes, the limit of one class. Traffic of one kind fills one class
-    /// only, so a threshold on the sum of all limits would be several buffers deep.
+    /// Queue limit in packets; for a queue with classes, the limit of one class. Traffic of one kind fills only one
+    /// class, so a threshold relative to the sum of all limits would exceed the buffer of that class several times.
     pub room: u64,
     /// Number of queues with the limit `room`: the leaves of a queue with classes.
     pub queues: u64,
@@ -164,8 +164,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Ends the due transmission and starts the next one. Returns the departed frame, possibly marked; `None` if it was
-    /// lost or no frame departed. Callers repeat the call while `next_service() <= now`.
+    /// Ends the due transmission and starts the next one. Returns the departed frame, possibly marked; `None` if the
+    /// frame was lost or no frame departed. Callers repeat the call while `next_service() <= now`.
     pub fn serve(&mut self, now: Nanos) -> Option<F> {
         match &mut self.service {
             Service::Fifo(_) => None,
@@ -173,8 +173,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Removes and returns a frame that was dropped after acceptance. After every queued offer and every service,
-    /// callers repeat the call until `None`.
+    /// Removes and returns a frame that was dropped after acceptance. After every offer that returned [`Offer::Queued`]
+    /// and after every service, callers repeat this call until it returns `None`.
     #[inline]
     pub fn take_dropped(&mut self) -> Option<F> {
         self.stats.evicted.pop()
@@ -239,7 +239,7 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Packets in the queue, without the one in transmission.
+    /// Number of packets in the queue, without the packet in transmission.
     pub fn backlog_packets(&mut self, now: Nanos) -> u64 {
         self.settle(now);
         match &self.service {
@@ -257,7 +257,8 @@ impl<F: Frame, H: PortHook<F>> Link<F, H> {
         }
     }
 
-    /// Wait of a packet that arrives now, if no packet overtakes it and no packet ahead of it is dropped.
+    /// Waiting time of a packet that arrives now, provided that no packet overtakes it and no packet ahead of it is
+    /// dropped.
     pub fn queue_delay(&self, now: Nanos) -> Nanos {
         match &self.service {
             Service::Fifo(fifo) => fifo.queue_delay(now),

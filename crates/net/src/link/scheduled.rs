@@ -19,9 +19,9 @@ enum Clock {
     Constant(Transmitter),
     Trace {
         trace: Arc<CapacityTrace>,
-        /// Number of the opportunity at `next_service`.
+        /// Number of the delivery opportunity whose time is `next_service`.
         number: u64,
-        /// Unused bytes of the current opportunity; they expire with it.
+        /// Unused bytes of the current opportunity, which expire with the opportunity.
         credit: u64,
     },
 }
@@ -31,10 +31,11 @@ pub(crate) struct Scheduled<F: Frame, H> {
     clock: Clock,
     queue: Discipline<F>,
     limit: Limit,
-    /// Packet in transmission, with its remaining bytes.
+    /// Packet in transmission, with the number of its bytes not yet transmitted.
     current: Option<(F, u64)>,
     next_service: Nanos,
-    /// Whether the link is idle although packets are queued: none may leave before about `next_service`.
+    /// Whether the link is idle although packets are queued, because no queued packet may leave before about
+    /// `next_service`.
     held: bool,
     /// Start of the current idle time (constant rate only).
     idle_since: Nanos,
@@ -55,7 +56,7 @@ pub(crate) struct Scheduled<F: Frame, H> {
 pub(crate) enum Taken {
     Queued,
     Dropped,
-    /// The hook consumed it.
+    /// The hook consumed the packet.
     Consumed,
 }
 
@@ -96,7 +97,7 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         }
     }
 
-    /// Restarts service if packets wait for tokens, because the hook may have raised the rate of their class.
+    /// Restarts service if queued packets wait for tokens: the hook may have raised the rate of their class.
     fn wake_held(&mut self, now: Nanos, stats: &mut Tally<F>) {
         if self.held && self.next_service > now {
             self.wake(now, stats);
@@ -190,13 +191,13 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
         next
     }
 
-    /// Starts service for the first packet after an idle time, or for waiting packets that may be ready earlier than
-    /// expected.
+    /// Starts service for the first packet after an idle time, or for queued packets that may be ready earlier than
+    /// `next_service`.
     fn wake(&mut self, now: Nanos, stats: &mut Tally<F>) {
         match &mut self.clock {
             Clock::Constant(_) => self.start(now, stats),
             Clock::Trace { trace, number, credit } => {
-                // An opportunity at exactly this time has passed, as in mahimahi.
+                // An opportunity at exactly `now` has passed, as in mahimahi.
                 *number = trace.number_after(now);
                 *credit = 0;
                 self.next_service = trace.time_of(*number);
@@ -266,8 +267,8 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
                     return None;
                 };
                 self.carried += size;
-                // In real time the call may be late; the next transmission still begins at the end of this
-                // transmission.
+                // In real time this call may be late. The next transmission still begins at the end of this
+                // transmission, not now.
                 self.start(self.next_service, stats);
                 packet
             }
@@ -353,7 +354,8 @@ impl<F: Frame, H: PortHook<F>> Scheduled<F, H> {
                 rest.saturating_add(transmitter.rate().time_for(Bytes::new(self.queue.bytes())))
             }
             Clock::Trace { trace, number, credit } => {
-                // The packet's first byte leaves in the opportunity that follows all bytes ahead of the packet.
+                // The first byte of the arriving packet leaves in the opportunity that remains after all bytes ahead of
+                // the packet.
                 let before = self.queue.bytes() + self.current.map_or(0, |(_, left)| left);
                 let next = if self.next_service == Nanos::MAX { trace.number_after(now) } else { *number };
                 let used = if *credit > 0 { OPPORTUNITY_BYTES - credit } else { 0 };

@@ -36,7 +36,7 @@ fn serve(link: &mut Link<Packet>, until: Nanos) -> Vec<(Nanos, u64)> {
 /// An idle link transmits an arriving packet at once; further packets wait.
 #[test]
 fn idle_link_transmits_at_once_and_queues_the_rest() {
-    // At 12 Mbit/s 1500 bytes take a millisecond.
+    // At 12 Mbit/s the transmission of 1500 bytes takes a millisecond.
     let config =
         LinkConfig { queue: TRANSPARENT, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(1)) };
     let mut link = link(&config);
@@ -58,24 +58,27 @@ fn idle_link_transmits_at_once_and_queues_the_rest() {
     assert_eq!(link.utilization(MS(6)), 0.25);
 }
 
-/// An opportunity carries 1500 bytes: several packets share one, a packet is split over two, or the rest of one is
-/// wasted.
+/// An opportunity carries 1500 bytes: several packets share an opportunity, a packet is split over two opportunities,
+/// or the rest of an opportunity is wasted.
 #[test]
 fn opportunities_are_shared_split_or_wasted() {
     // Opportunities at 2, 4, 4, 10, 12, 14, 14, 20 … ms.
     let mut link = trace_link("2\n4\n4\n10\n", Limit::Packets(100));
-    // Two small packets share the first opportunity; the third packet is split over this and one of the two at 4 ms.
+    // Two small packets share the first opportunity; the third packet is split over this opportunity and the first of
+    // the two at 4 ms.
     for (n, size) in [700, 700, 1500].into_iter().enumerate() {
         assert_eq!(link.offer(MS(0), &packet(n as u64, size)), Offer::Queued);
     }
-    // 1400 bytes leave before the first byte of the third packet, 2900 before the first byte of a fourth packet.
+    // 1400 bytes leave before the first byte of the third packet. 2900 bytes would leave before the first byte of a
+    // fourth packet, so that byte would leave at 4 ms.
     assert_eq!(link.queue_delay(MS(0)), MS(4));
     assert_eq!(serve(&mut link, MS(9)), [(MS(2), 0), (MS(2), 1), (MS(4), 2)]);
     // The rest of the opportunities at 4 ms and the opportunity at 10 ms have expired; a packet that arrives at 10 ms
     // leaves at 12 ms.
     assert_eq!(link.next_service(), Nanos::MAX);
     link.offer(MS(10), &packet(3, 1500));
-    // Packet 4 leaves in the first opportunity at 14 ms; packet 5 begins in the rest of it and ends in the second.
+    // Packet 4 leaves in the first opportunity at 14 ms. Packet 5 begins in the rest of this opportunity and ends in
+    // the second opportunity at 14 ms.
     link.offer(MS(11), &packet(4, 1000));
     link.offer(MS(11), &packet(5, 1500));
     assert_eq!(serve(&mut link, MS(30)), [(MS(12), 3), (MS(14), 4), (MS(14), 5)]);
@@ -89,7 +92,7 @@ fn saturated_trace_link_carries_the_mean_rate() {
     let text = "1\n1\n3\n8\n8\n8\n13\n";
     let mut link = trace_link(text, Limit::Packets(10));
     let trace = CapacityTrace::parse(text).expect("valid");
-    // Seven opportunities of 1500 bytes in 13 ms.
+    // The trace has seven opportunities of 1500 bytes in 13 ms.
     let mean = 7.0 * 1500.0 / 0.013;
     assert!((trace.mean_rate().as_bytes_per_sec() as f64 - mean).abs() < 1.0);
     let end = MS(13 * 500);
@@ -111,7 +114,7 @@ fn saturated_trace_link_carries_the_mean_rate() {
     assert_eq!(link.utilization(end), 1.0);
 }
 
-/// An idle trace link accepts one packet under any limit.
+/// An idle trace link accepts at least one packet, whatever its limit.
 #[test]
 fn idle_trace_link_accepts_one_packet_beyond_its_limit() {
     let accepted = |limit| {
@@ -122,7 +125,7 @@ fn idle_trace_link_accepts_one_packet_beyond_its_limit() {
     assert_eq!(accepted(Limit::Packets(3)), 3);
     assert_eq!(accepted(Limit::Bytes(Bytes::new(100))), 1);
     assert_eq!(accepted(Limit::Bytes(Bytes::new(3_000))), 2);
-    // Opportunities at 5, 10, 15 ms.
+    // The trace has opportunities at 5, 10, 15 … ms.
     assert_eq!(accepted(Limit::Time(Nanos::ZERO)), 1);
     assert_eq!(accepted(Limit::Time(MS(10))), 2);
 }
@@ -161,8 +164,9 @@ fn pie_under_overload_holds_its_target_delay() {
 /// RED settles at the queue length whose drop rate matches the overload.
 #[test]
 fn red_under_overload_settles_at_matching_drop_rate() {
-    // A tenth of the packets must be dropped. With uniform gaps on 1 … 1/p - 1 the mean gap is 1/(2p), so p = 0.05.
-    // This is the probability half way between the thresholds, at 30 packets; the packet in transmission is not queued.
+    // A tenth of the packets must be dropped. Gaps between drops are uniform on 1 … 1/p - 1, so the mean gap is 1/(2p)
+    // = 10 packets and p = 0.05. RED reaches this probability half way between the thresholds, at 30 queued packets;
+    // the packet in transmission is not queued.
     let queue = Queue::Red(Red { min: 20.0, max: 40.0, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     let link = overload(queue, 1.0 / 0.9, Ecn::NotEct);
     let dropped = link.stats().dropped_aqm as f64 / link.stats().arrived_packets as f64;
@@ -203,11 +207,11 @@ fn any_queue() -> impl Strategy<Value = Queue> {
             ramp_min: MS(ramp),
             ramp_range: MS(ramp / 2),
             shift: MS(shift),
-            // The higher gain brings the controller into overload at once.
+            // The higher gain brings the controller into its overload mode at once.
             beta: if high { 100.0 } else { 3.0 },
             ..DualPi2::for_rtt(MS(1), MS(10))
         })),
-        // One class, shaped to a rate below most of the random capacities.
+        // An HTB with one class, shaped to a rate below most of the random capacities.
         (10_000u64..2_000_000).prop_map(|rate| {
             let rate = Rate::from_bytes_per_sec(rate);
             let class = HtbClass { ceil: Some(rate), ..HtbClass::new("all", rate) };
@@ -282,7 +286,7 @@ proptest! {
                 prop_assert_eq!(link.stats().departed_packets, left.len() as u64);
                 let gone = left.len() as u64 + link.stats().dropped();
                 let inside = link.stats().arrived_packets - gone;
-                // Outside the queue there is at most one packet, the packet in transmission.
+                // At most one packet inside the link is not in the queue: the packet in transmission.
                 let waiting = link.backlog_packets(now);
                 prop_assert!(inside == waiting || inside == waiting + 1, "{inside}, {waiting}");
                 prop_assert_eq!(link.backlog_bytes(now).is_zero(), waiting == 0);

@@ -22,7 +22,7 @@ pub(super) fn link(config: &LinkConfig) -> Link<Packet> {
     Link::new(config, Random::stream(1, "link", 0))
 }
 
-/// A link of 12 Mbit/s, on which 1500 bytes take a millisecond.
+/// A link of 12 Mbit/s, which transmits 1500 bytes in a millisecond.
 fn millisecond_link(limit: Limit) -> Link<Packet> {
     link(&LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), limit))
 }
@@ -48,7 +48,7 @@ fn packets_leave_at_line_rate_and_restart_after_idle() {
     assert_eq!(link.backlog_packets(us(100)), 2);
     assert_eq!(link.backlog_bytes(us(100)), Bytes::new(2_250));
     assert_eq!(link.queue_delay(us(100)), us(2_400));
-    // At 1 ms the second packet begins its transmission and no longer waits.
+    // At 1 ms the transmission of the second packet begins, so only the third packet waits.
     assert_eq!((link.backlog_packets(us(1_000)), link.backlog_bytes(us(1_000))), (1, Bytes::new(1_500)));
     assert_eq!(link.queue_delay(us(3_000)), Nanos::ZERO);
     assert_eq!(link.offer(us(5_000), &packet(3, 1500)), departs(us(6_000)));
@@ -56,12 +56,12 @@ fn packets_leave_at_line_rate_and_restart_after_idle() {
     let stats = link.stats();
     assert_eq!((stats.arrived_packets, stats.departed_packets), (4, 4));
     assert_eq!((stats.arrived_bytes, stats.departed_bytes), (5_250, 5_250));
-    // The packets wait 0, 0.9, 1.4 and 0 ms: 2.3 ms in 10 ms.
+    // The packets wait 0, 0.9, 1.4 and 0 ms. The sum is 2.3 ms in an observation of 10 ms.
     assert_eq!(stats.queue_delay_sum_ns, 2_300_000);
     assert_eq!(link.mean_queue(us(10_000)), 0.23);
     let stats = link.stats();
     assert_eq!(stats.queue_delay.max(), Some(1_400_000));
-    // The link is busy for 2.5 ms and for 1 ms out of 7 ms.
+    // Of the first 7 ms, the link is busy for 2.5 ms and later for 1 ms.
     assert_eq!(link.utilization(us(7_000)), 0.5);
 }
 
@@ -96,7 +96,8 @@ fn queue_slot_frees_when_next_transmission_begins() {
 /// Sustained throughput equals the link's rate, without drift.
 #[test]
 fn sustained_throughput_equals_the_rate() {
-    // The link is never idle, at 10 Gbit/s, 3 Mbit/s and a rate with fractional nanoseconds per packet.
+    // The link is never idle. The rates are 10 Gbit/s, 3 Mbit/s, and a rate at which a packet takes a fractional number
+    // of nanoseconds.
     for rate in [Rate::from_mbit_per_sec(10_000.0), Rate::from_mbit_per_sec(3.0), Rate::from_bytes_per_sec(9_999_991)] {
         let mut link = link(&LinkConfig::drop_tail(rate, Limit::Packets(u64::MAX)));
         let mut last = Nanos::ZERO;
@@ -133,8 +134,8 @@ fn only_egress_loss_uses_the_link() {
 /// A loss interval with probability 1 loses exactly the packets that pass in it.
 #[test]
 fn loss_burst_of_share_one_loses_exactly_its_packets() {
-    // One packet per millisecond, each departing a millisecond after its arrival. The burst lasts from 10 ms
-    // until just before 15 ms.
+    // One packet arrives per millisecond and departs a millisecond later. The loss interval lasts from 10 ms until just
+    // before 15 ms.
     let mut config = LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(100));
     config.loss_trace = Some(LossTrace::parse("10 15 1\n").unwrap());
     let mut egress = link(&config);
@@ -151,7 +152,7 @@ fn loss_burst_of_share_one_loses_exactly_its_packets() {
         let lost = ingress.offer(ms(n), &packet(n, 1500)) == Offer::Dropped(DropReason::Loss);
         assert_eq!(lost, (10..15).contains(&n), "{n}");
     }
-    // A link that stores its packets loses the same packets.
+    // A link that stores its packets (a trace link) loses the same packets.
     config.loss_at = LossAt::Egress;
     let opportunities_ms = (1..=1000).collect();
     config.capacity = Capacity::Trace(Arc::new(CapacityTrace { opportunities_ms }));
@@ -176,7 +177,7 @@ fn policer_runs_before_the_queue() {
     // The second packet passes the policer, spends tokens and finds the queue full.
     assert_eq!(link.offer(Nanos::ZERO, &packet(1, 1500)), Offer::Dropped(DropReason::Queue));
     assert_eq!(link.offer(Nanos::ZERO, &packet(2, 1500)), Offer::Dropped(DropReason::Policer));
-    // 1500 bytes of tokens take 10 ms.
+    // The policer fills 1500 bytes of tokens in 10 ms.
     assert_eq!(link.offer(ms(10), &packet(3, 1500)), departs(ms(11)));
     assert_eq!((link.stats().dropped_policer, link.stats().dropped()), (1, 2));
 }
@@ -190,15 +191,15 @@ fn stats_reset_keeps_waiting_packets_as_departures() {
     link.settle(ms(8));
     assert_eq!((link.stats().arrived_packets, link.stats().departed_packets), (0, 2));
     assert_eq!(link.stats().queue_delay.count(), 0);
-    // The link is busy from 2 ms to 4 ms, in the 6 ms since the reset.
+    // In the 6 ms since the reset, the link is busy from 2 ms to 4 ms.
     assert!((link.utilization(ms(8)) - 1.0 / 3.0).abs() < 1e-12);
 }
 
 /// The mean queue covers only the time since the start of the statistics.
 #[test]
 fn mean_queue_counts_only_time_since_reset() {
-    // Four packets of a millisecond each: three wait in the first millisecond, two in the second, one in the
-    // third.
+    // Four packets take a millisecond of transmission each: three packets wait in the first millisecond, two in the
+    // second, and one in the third.
     let transparent = Queue::Red(Red { min: 1e9, max: 2e9, max_p: 0.1, weight: 0.002, adaptive: false, ecn: false });
     for queue in [Queue::DropTail, transparent] {
         let config = LinkConfig { queue, ..LinkConfig::drop_tail(Rate::from_mbit_per_sec(12.0), Limit::Packets(10)) };

@@ -4,8 +4,8 @@ use narrows_units::{Nanos, Rate};
 
 const NANOS_PER_SEC: u64 = 1_000_000_000;
 
-/// Converts packet sizes into transmission times in whole nanoseconds and carries the remainder, so that any
-/// number of packets takes the exact time, rounded down once.
+/// Converts packet sizes into transmission times in whole nanoseconds and carries the remainder to the next packet. The
+/// total time of any number of packets is thus exact, rounded down once.
 #[derive(Clone, Debug)]
 pub(crate) struct Transmitter {
     rate: u64,

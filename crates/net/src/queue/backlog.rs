@@ -8,7 +8,7 @@ use crate::{Ecn, Frame};
 /// MTU assumed by the disciplines, in bytes.
 pub(super) const MTU: u64 = 1500;
 
-/// Limit that applies to an arriving packet; the packet itself counts.
+/// Limit that applies to an arriving packet. The arriving packet itself counts towards the limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Room {
     /// The link is idle: the packet need not wait.
@@ -76,12 +76,12 @@ impl<F: Frame> Backlog<F> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Pass,
-    /// Mark if ECN-capable, else drop.
+    /// Mark the packet if it is ECN-capable, otherwise drop it.
     Mark,
     Drop,
 }
 
-/// Sets CE on an ECN-capable frame (RFC 3168); returns whether it is ECN-capable.
+/// Sets CE on an ECN-capable frame (RFC 3168); returns whether the frame is ECN-capable.
 pub(super) fn mark<F: Frame>(frame: &mut F) -> bool {
     let capable = frame.ecn() != Ecn::NotEct;
     if capable {

@@ -48,7 +48,8 @@ impl CoDel {
 }
 
 impl State {
-    /// Removes the next packet; returns it, and whether it may be dropped (section 5.6).
+    /// Removes the next packet; returns its arrival time, the packet, and whether the packet may be dropped (section
+    /// 5.6).
     fn take<F: Frame>(&mut self, now: Nanos, params: &CoDel, backlog: &mut Backlog<F>) -> Option<(Nanos, F, bool)> {
         let Some((arrived, packet)) = backlog.pop() else {
             self.first_above = None;
@@ -60,7 +61,7 @@ impl State {
             return Some((arrived, packet, false));
         }
         let first_above = *self.first_above.get_or_insert(now.saturating_add(params.interval));
-        // A value that was just set is one interval ahead of `now`.
+        // If `first_above` was set just now, it is one interval ahead of `now`, so the packet may not be dropped.
         Some((arrived, packet, now >= first_above))
     }
 
@@ -102,7 +103,7 @@ impl State {
             }
         } else if above {
             self.dropping = true;
-            // If the last drops were recent, resume at their rate.
+            // If the previous dropping state ended recently, resume at its drop rate.
             let delta = self.count.saturating_sub(self.last_count);
             let recent = now - self.drop_next < params.interval * 16;
             self.count = if delta > 1 && recent { delta } else { 1 };
@@ -157,8 +158,9 @@ mod tests {
         backlog
     }
 
-    /// The k-th drop of one dropping state is due at first + 100 ms (1 + 1/√2 + … + 1/√(k-1)). Departures are on whole
-    /// milliseconds, so a drop occurs at the first departure from its due time on.
+    /// Expected times of the first `drops` drops of one dropping state, in milliseconds. Without carried drops
+    /// (`carried` = 1) the k-th drop is due at first + 100 ms (1 + 1/√2 + … + 1/√(k-1)). Departures are on whole
+    /// milliseconds, so a drop occurs at the first departure at or after its due time.
     fn expected(first_ms: f64, carried: u64, drops: u64) -> Vec<u64> {
         let due = |k| first_ms + (carried..carried + k).map(|i| 100.0 / (i as f64).sqrt()).sum::<f64>();
         (0..drops).map(|k| due(k).ceil() as u64).collect()
@@ -187,14 +189,14 @@ mod tests {
     /// Drops begin after one interval above target, at gaps of interval / sqrt(count).
     #[test]
     fn drops_follow_inverse_square_root_after_one_interval() {
-        // All packets arrived at 0, so the departure at 5 ms is the first to reach the target; the first drop
-        // is one interval later.
+        // All packets arrived at 0, so the packet that departs at 5 ms is the first whose delay reaches the target. The
+        // first drop is one interval later.
         let mut backlog = full_packets(5_000, Nanos::ZERO, Ecn::NotEct);
         let (times, stats) = drop_times(&mut State::default(), &PARAMS, &mut backlog, 1, 40);
         assert_eq!(times, expected(105.0, 1, 40));
         assert_eq!(times[..4], [105, 205, 276, 334]);
         assert_eq!((stats.dropped_aqm, stats.marked), (40, 0));
-        // One packet departed per millisecond, and each drop removed one more packet.
+        // One packet departed per millisecond, and each of the 40 drops removed one more packet.
         assert_eq!(backlog.packets(), 5_000 - times[39] - 40);
     }
 
@@ -218,8 +220,8 @@ mod tests {
         assert_eq!((stats.dropped_aqm, stats.marked), (5, 0));
     }
 
-    /// Ten drops, an empty queue for `pause_ms`, then a second standing queue. Returns the start of the second queue
-    /// and the times of its drops.
+    /// Runs a standing queue for ten drops, an empty queue for `pause_ms`, and a second standing queue. Returns the
+    /// start of the second standing queue and the times of its drops.
     fn times_after_pause(pause_ms: u64) -> (u64, Vec<u64>) {
         let mut codel = State::default();
         let mut backlog = full_packets(2_000, Nanos::ZERO, Ecn::NotEct);
@@ -232,11 +234,12 @@ mod tests {
         (again, drop_times(&mut codel, &PARAMS, &mut backlog, again + 1, 5).0)
     }
 
-    /// A standing queue that returns soon resumes the earlier drop rate; a queue that returns later starts at the
-    /// initial rate.
+    /// A standing queue that returns within about sixteen intervals resumes the earlier drop rate; a queue that returns
+    /// after a longer pause starts at the initial drop rate.
     #[test]
     fn recent_dropping_state_resumes_its_drop_rate() {
-        // `count` rose from 1 to 10, so 9 drops are carried over: the second drop is 100/√9 ms after the first.
+        // `count` rose from 1 to 10 in the first queue, so 9 drops are carried over: in the second queue, the second
+        // drop is 100/√9 ms after the first drop.
         let (again, times) = times_after_pause(200);
         assert_eq!(times, expected((again + 105) as f64, 9, 5));
         assert_eq!(times[1] - times[0], 34);

@@ -6,7 +6,7 @@
 //! A queue's delay is the current sojourn time of its first packet. An update that is due runs at the next arrival or
 //! departure, with the delays at its due time. An accumulator spreads marks and drops evenly instead of at random, as
 //! in the appendix. The scheduler is the time-shifted FIFO, one of the permitted schedulers. The last packet in the
-//! queue is not dropped: no queue remains to be shortened.
+//! queue is never dropped, because no queue would remain behind it.
 
 use narrows_units::{Nanos, Random, Rate};
 
@@ -31,10 +31,11 @@ pub struct DualPi2 {
     pub coupling: f64,
     /// Delay at which the low-latency queue begins to mark independently of the base probability (0.8 ms).
     pub ramp_min: Nanos,
-    /// Additional delay over which that marking probability rises to 1 (0.4 ms); zero makes a step.
+    /// Width of the ramp: above `ramp_min` this marking probability rises from 0 to 1 over this additional delay (0.4
+    /// ms); zero makes a step.
     pub ramp_range: Nanos,
-    /// Time shift of the scheduler: the low-latency queue goes first until the classic packet has waited this much
-    /// longer (50 ms).
+    /// Time shift of the scheduler: the low-latency queue goes first unless the first classic packet has waited longer
+    /// than the first low-latency packet by more than this time (50 ms).
     pub shift: Nanos,
 }
 
@@ -90,7 +91,8 @@ impl Accumulator {
 #[derive(Clone, Debug)]
 pub(crate) struct Queues<F> {
     config: DualPi2,
-    /// Delay at which the ramp of the low-latency queue begins: at least one packet's transmission time.
+    /// Delay at which the ramp of the low-latency queue begins: the configured `ramp_min`, but at least one packet's
+    /// transmission time.
     ramp_min: Nanos,
     low: Backlog<F>,
     classic: Backlog<F>,
@@ -136,8 +138,8 @@ impl<F: Frame> Queues<F> {
         }
     }
 
-    /// Performs one update (figure 6). `delay` is the greater delay of both queues: in overload it may be that of the
-    /// low-latency queue (appendix A.2).
+    /// Performs one update of the base probability (figure 6). `delay` is the greater of the delays of the two queues:
+    /// in overload the low-latency queue may have the greater delay (appendix A.2).
     fn step(&mut self, delay: Nanos) {
         let (q, before) = (delay.as_secs_f64(), self.delay_before.as_secs_f64());
         let change = self.config.alpha * (q - self.config.target.as_secs_f64()) + self.config.beta * (q - before);
@@ -184,7 +186,8 @@ impl<F: Frame> Queueing<F> for Queues<F> {
             stats.dropped_queue += 1;
             return false;
         }
-        // RFC 9331 section 5.1: a packet already marked may have been an L4S packet.
+        // A packet that is already marked may have been an L4S packet, so it joins the low-latency queue (RFC 9331
+        // section 5.1).
         let low = matches!(frame.ecn(), Ecn::Ect1 | Ecn::Ce);
         if low { &mut self.low } else { &mut self.classic }.push(now, frame);
         true
@@ -271,15 +274,15 @@ mod tests {
     #[test]
     fn base_probability_follows_control_law_within_bounds() {
         let mut queue = dualpi2();
-        // 0.15 × (35 - 15) ms + 3 × 35 ms = 0.003 + 0.105.
+        // The step is 0.15 × (35 - 15) ms + 3 × 35 ms = 0.003 + 0.105.
         queue.step(MS(35));
         close(queue.base, 0.108);
         close(queue.classic_probability(), 0.108 * 0.108);
         close(queue.coupled(), 0.216);
-        // 0.15 × 0 - 3 × 20 ms = -0.06.
+        // The delay falls from 35 ms to the target, so the step is 0.15 × 0 - 3 × 20 ms = -0.06.
         queue.step(MS(15));
         close(queue.base, 0.048);
-        // 0.15 × -15 ms - 3 × 15 ms = -0.04725. The next step would end below zero.
+        // The step is 0.15 × -15 ms - 3 × 15 ms = -0.04725. The next step would make the probability negative.
         queue.step(Nanos::ZERO);
         close(queue.base, 0.00075);
         queue.step(Nanos::ZERO);
@@ -288,7 +291,7 @@ mod tests {
         assert_eq!(queue.base, 1.0);
     }
 
-    /// A late update uses the delays at its due time, and the greater delay of both queues.
+    /// A late update uses the delays at its due time, and of these the greater.
     #[test]
     fn late_updates_use_their_own_times_and_longer_delay() {
         let mut queue = dualpi2();
@@ -298,7 +301,7 @@ mod tests {
         let mut expected = dualpi2();
         [13, 28, 43].into_iter().for_each(|delay| expected.step(MS(delay)));
         assert_eq!((queue.base, queue.next_update), (expected.base, MS(60)));
-        // An idle time has the same effect in one step as in many.
+        // One late update after a long idle time has the same effect as updates throughout this time.
         let (mut idle, mut walked) = (dualpi2(), dualpi2());
         (0..10_000).for_each(|n| walked.update(MS(n)));
         idle.update(MS(9_999));
@@ -312,7 +315,7 @@ mod tests {
         for (waited, expected) in [(0, 0.0), (800, 0.0), (900, 0.25), (1_000, 0.5), (1_200, 1.0), (9_999, 1.0)] {
             close(queue.ramp(Nanos::from_micros(waited)), expected);
         }
-        // At 4 Mbit/s a packet takes 3 ms.
+        // At 4 Mbit/s the transmission of a packet takes 3 ms, so the ramp begins at 3 ms.
         let slow = Queues::<Packet>::new(DualPi2::default(), Rate::from_mbit_per_sec(4.0));
         close(slow.ramp(Nanos::from_micros(2_999)), 0.0);
         close(slow.ramp(Nanos::from_micros(3_200)), 0.5);
@@ -332,8 +335,8 @@ mod tests {
     /// Classic packets are dropped or marked with p'^2, L4S packets marked with k p'.
     #[test]
     fn classic_gets_squared_and_l4s_coupled_probability() {
-        // 0.25² of 1600 packets are 100, and 2 × 0.25 of them are 800. The accumulator must exceed 1, so each number is
-        // one less.
+        // Classic packets: 0.25² × 1600 = 100. L4S packets: 2 × 0.25 × 1600 = 800. An event occurs only when the
+        // accumulator exceeds 1, so each count is one less.
         assert_eq!(fate(0.25, 1600, Ecn::NotEct), (99, 0));
         assert_eq!(fate(0.25, 1600, Ecn::Ect0), (0, 99));
         assert_eq!(fate(0.25, 1600, Ecn::Ect1), (0, 799));
@@ -342,7 +345,7 @@ mod tests {
     /// In overload, packets of both queues have the same drop probability.
     #[test]
     fn overload_drops_both_queues_alike() {
-        // At p' = 1/2 the coupled probability is 1 and the classic probability 25 %.
+        // At p' = 1/2 the coupled probability is 1 and the classic probability is 25 %.
         for ecn in [Ecn::NotEct, Ecn::Ect0] {
             assert_eq!(fate(0.5, 1600, ecn), (399, 0));
         }
@@ -366,7 +369,7 @@ mod tests {
         }
     }
 
-    /// The low-latency queue goes first until the classic one has waited longer by the time shift.
+    /// The low-latency queue goes first until the classic packet has waited longer by more than the time shift.
     #[test]
     fn low_latency_queue_goes_first_within_the_time_shift() {
         let mut queue = dualpi2();

@@ -1,5 +1,6 @@
 //! FQ-CoDel (RFC 8290): hashes flows to queues and serves the queues by deficit round robin, newly active queues first.
-//! CoDel manages each queue. When the total backlog exceeds the limit, packets of the longest queue are dropped.
+//! CoDel manages each queue. When the total backlog exceeds the limit, the discipline drops packets of the longest
+//! queue.
 
 use narrows_units::{Nanos, Random, Rate};
 
@@ -12,14 +13,15 @@ use crate::{Direction, Frame};
 
 const NONE: u32 = u32::MAX;
 
-/// Maximum number of packets dropped per search for the longest queue: one search serves many drops (section 4.1).
+/// Maximum number of packets dropped per search for the longest queue, so that one search serves many drops (section
+/// 4.1).
 const DROP_BATCH: u64 = 64;
 
 #[derive(Clone, Debug)]
 struct FlowQueue<F> {
     backlog: Backlog<F>,
     codel: State,
-    /// Bytes left to send in this round.
+    /// Number of bytes that the queue may still send in this round.
     credit: i64,
     /// Next queue in the same list.
     next: u32,
@@ -119,7 +121,7 @@ impl<F: Frame> FlowQueues<F> {
         (hash % self.queues.len() as u64) as u32
     }
 
-    /// Drops half of the queue with the most bytes, from its head and at most 64 packets.
+    /// Drops half of the queue with the most bytes, but at most 64 packets, starting at its head.
     fn drop_from_longest(&mut self, stats: &mut Tally<F>) {
         let Some(longest) = self.queues.iter_mut().max_by_key(|queue| queue.backlog.bytes()) else { return };
         for _ in 0..longest.backlog.packets().div_ceil(2).min(DROP_BATCH) {
@@ -183,7 +185,8 @@ impl<F: Frame> Queueing<F> for FlowQueues<F> {
             }
             list.pop(&self.queues);
             if from_new {
-                // If it became inactive now, a flow of single packets would always go first.
+                // A new queue that empties becomes an old queue, not inactive: otherwise a flow of single packets would
+                // always go first.
                 self.old.push(&mut self.queues, index);
             } else {
                 self.queues[index as usize].active = false;
@@ -232,7 +235,8 @@ mod tests {
         fill(&mut fq, 1, 100, 1500);
         assert_eq!(leave(&mut fq, 3), [(1, 0), (1, 1), (1, 2)]);
         fill(&mut fq, 2, 1, 100);
-        // Flow 1 had 1514 - 1500 = 14 bytes of credit left. It was served once more, and its turn then ended.
+        // The first turn of flow 1 ended after two packets: 14 bytes of credit remained after the first packet. Flow 2
+        // is new, so it goes before the next packet of flow 1.
         assert_eq!(leave(&mut fq, 3), [(2, 0), (1, 3), (1, 4)]);
     }
 
@@ -247,7 +251,8 @@ mod tests {
             fill(&mut fq, 2, 100, 1500);
             leave(&mut fq, departed);
             fill(&mut fq, 3, 40, 100);
-            // After fifteen packets of 100 bytes, 14 of the 1514 bytes of credit remain, so a sixteenth may be sent.
+            // After fifteen packets of 100 bytes, 14 of the 1514 bytes of credit remain, so flow 3 may send a sixteenth
+            // packet.
             let flows: Vec<u32> = leave(&mut fq, 17).into_iter().map(|(flow, _)| flow).collect();
             assert_eq!(flows[..16], [3; 16], "after {departed} departures");
             assert_ne!(flows[16], 3, "after {departed} departures");
@@ -309,7 +314,7 @@ mod tests {
         fill(&mut fq, 2, 25, 100);
         let mut stats = Tally::default();
         assert!(fq.enqueue(Nanos::ZERO, &packet(2, 25, 100), None, Room::Packets(45), &mut stats));
-        // Flow 2 has more packets, but flow 1 has more bytes: ten of the twenty packets of flow 1 are dropped.
+        // Flow 2 has more packets, but flow 1 has more bytes, so ten of the twenty packets of flow 1 are dropped.
         assert_eq!((stats.dropped_queue, fq.packets(), fq.bytes()), (10, 36, 10 * 1500 + 26 * 100));
         assert_eq!(leave(&mut fq, 1), [(1, 10)]);
         fill(&mut fq, 3, 200, 1500);
@@ -318,7 +323,7 @@ mod tests {
         assert_eq!(stats.dropped_queue - before, 64);
     }
 
-    /// A dropped arrival counts as not accepted.
+    /// An arriving packet that the queue drops itself counts as not accepted.
     #[test]
     fn arrival_dropped_itself_is_not_accepted() {
         let mut fq = fq(1);

@@ -15,13 +15,13 @@
 //! | green | else | send, and lend |
 //!
 //! A leaf that sends with its own tokens pays from both its buckets, as does each of its ancestors. A leaf that borrows
-//! pays only from its ceiling's bucket, as does each class between it and the lender; the lender and its ancestors pay
-//! from both buckets. The link itself is a class that is always green and never pays.
+//! pays only from its ceiling's bucket, as does each class between the leaf and the lender. The lender and its
+//! ancestors pay from both buckets. The link itself is a class that is always green and never pays.
 //!
-//! The level of an eligible leaf is that of its lender. Green leaves go first (level 0), then leaves that borrow from a
-//! green class, starting with the lender farthest from the link. Within a level the lowest priority number goes first,
-//! and leaves of equal priority take turns by deficit round robin (Shreedhar and Varghese 1995) with their quanta.
-//! Excess bandwidth therefore goes to the backlogged leaves of the best priority, in the ratio of their quanta.
+//! The level of an eligible leaf is the level of its lender. Green leaves go first (level 0), then leaves that borrow
+//! from a green class, starting with the lender farthest from the link. Within a level the lowest priority number goes
+//! first, and leaves of equal priority take turns by deficit round robin (Shreedhar and Varghese 1995) with their
+//! quanta. Excess bandwidth therefore goes to the backlogged leaves of the best priority, in the ratio of their quanta.
 //!
 //! ## States
 //!
@@ -46,8 +46,8 @@
 //!    debt is bounded only by the integer's range, 9 GB. Linux forgives debt beyond 60 s of the class's rate.
 //! 2. Roots of the trees are children of the link, which always lends. In Linux a root cannot borrow; here a ceiling
 //!    equal to the rate has the same effect.
-//! 3. A policed class pays for a packet from its two buckets on arrival, and is always green: accepted packets wait for
-//!    other packets, never for tokens.
+//! 3. A policed class pays for a packet from its two buckets on arrival, and is always green: its accepted packets may
+//!    wait for other packets, but never for tokens.
 //! 4. By default a bucket holds one packet plus the tokens of a millisecond and of the time in which the link sends two
 //!    packets per leaf, so a class loses no tokens during the turns of other classes. Linux derives its default from
 //!    the timer's resolution.
@@ -107,7 +107,7 @@ pub(crate) struct ClassQueues<F> {
     classes: Box<[Class<F>]>,
     /// Green classes with backlogged leaves, by level and priority.
     rows: [[Turn; PRIORITIES]; LEVELS],
-    /// Priorities with a non-empty row, as bits, for each level.
+    /// For each level, the priorities whose row is not empty, as bits.
     ready: [u8; LEVELS],
     agenda: Agenda,
     packets: u64,
@@ -118,8 +118,8 @@ impl<F: Frame> ClassQueues<F> {
     /// Creates empty queues and full buckets for a link of `rate`. `limit` applies to classes without a limit.
     fn new(config: &Arc<Htb>, rate: Rate, limit: Limit) -> Self {
         let round = round(config, rate);
-        // A time limit of the link is converted at the link's rate: the assured rate of a class that mostly borrows
-        // would be far too low.
+        // A time limit of the link is converted to bytes at the link's rate. The assured rate of a class that mostly
+        // borrows would give far too small a limit.
         let limit = match limit {
             Limit::Time(wait) => Limit::Bytes(Bytes::new(rate.over(wait).as_u64().saturating_add(MTU))),
             limit => limit,
@@ -168,7 +168,7 @@ impl<F: Frame> ClassQueues<F> {
         }
     }
 
-    /// Index of the class of the link itself, which always lends and never pays.
+    /// Index of the class that represents the link, which always lends and never pays.
     fn link(&self) -> usize {
         self.classes.len() - 1
     }
@@ -185,8 +185,8 @@ impl<F: Frame> ClassQueues<F> {
         (0..link).filter(|&n| self.classes[n].level == 0).filter(move |&n| under(n)).map(|n| &self.classes[n])
     }
 
-    /// Returns the leaf whose turn it is. After all borrowers of a class have had their turn, the turn passes to the
-    /// siblings of that class.
+    /// Returns the leaf whose turn it is at this level and priority. After all borrowers of a class have had their
+    /// turn, the turn passes to the siblings of that class.
     fn leaf_in_turn(&mut self, level: usize, priority: usize) -> usize {
         let mut index = self.rows[level][priority].next_or_first();
         while self.classes[index].level > 0 {
@@ -206,8 +206,8 @@ impl<F: Frame> ClassQueues<F> {
         index
     }
 
-    /// Registers a class at the given priorities: in a row if the class is green, otherwise in its parent's feeds,
-    /// which may make the parent active.
+    /// Registers a class at the given priorities: in a row if the class is green, in its parent's feeds if the class is
+    /// yellow. A feed that was empty makes the parent active, and the parent is then registered too.
     fn attach(&mut self, mut index: usize, mut priorities: u8) {
         while self.classes[index].mode == Mode::Yellow && priorities != 0 {
             let parent = self.classes[index].parent;
@@ -236,7 +236,7 @@ impl<F: Frame> ClassQueues<F> {
             let mut gone = 0;
             for priority in bits(priorities) {
                 let feed = &mut self.classes[parent].feeds[priority];
-                // A class that had the turn has it again when it returns.
+                // A class that has the turn when it is removed has the turn again when it returns.
                 feed.remove(index);
                 gone |= u8::from(feed.is_empty()) << priority;
             }
@@ -271,7 +271,7 @@ impl<F: Frame> ClassQueues<F> {
         }
     }
 
-    /// Updates the mode of a class with filled buckets.
+    /// Updates the mode of a class whose buckets have just been filled.
     fn renew_mode(&mut self, now: Nanos, index: usize) {
         let (mode, lasts) = self.classes[index].mode_now();
         let class = &self.classes[index];
@@ -364,8 +364,8 @@ impl<F: Frame> Queueing<F> for ClassQueues<F> {
         Some((arrived, packet))
     }
 
-    /// Earliest time at which [`Queueing::dequeue`] may return a packet: `now` if one may leave or a mode change
-    /// is due, later if all packets wait for tokens, [`Nanos::MAX`] if the queue is empty.
+    /// Earliest time at which [`Queueing::dequeue`] may return a packet: `now` if a packet may leave or a mode change
+    /// is due, a later time if all packets wait for tokens, [`Nanos::MAX`] if the queue is empty.
     fn ready_at(&self, now: Nanos) -> Nanos {
         if self.packets == 0 {
             Nanos::MAX
@@ -376,8 +376,8 @@ impl<F: Frame> Queueing<F> for ClassQueues<F> {
         }
     }
 
-    /// Sets rate and ceiling of a class; [`Rate::MAX`] means no ceiling. For a policed class the lower of both rates
-    /// applies. The buckets keep debts, and tokens up to the new depths.
+    /// Sets rate and ceiling of a class; [`Rate::MAX`] means no ceiling. For a policed class the lower of `rate` and
+    /// `ceil` applies. The buckets keep their debts, and keep tokens up to the new depths.
     fn set_class(&mut self, now: Nanos, class: u8, rate: Rate, ceil: Rate) {
         let Some(config) = self.config.classes().get(usize::from(class)) else { return };
         let derived = Derived::new(config, self.round, rate, Some(ceil));

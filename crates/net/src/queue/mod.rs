@@ -1,8 +1,8 @@
 //! Queue disciplines: the departure order of packets, and AQM drops and marks.
 //!
-//! One file per discipline contains its constants, its rules and their tests; the list below is the only list of
-//! disciplines. Their files import only `backlog`, `limit` and `stats`. A discipline with one backlog implements
-//! [`Aqm`], any other implements [`Queueing`].
+//! Each discipline has a file with its constants, its rules and their tests. The list below is the only list of
+//! disciplines. The files of the disciplines import only `backlog`, `limit` and `stats`. A discipline with one backlog
+//! implements [`Aqm`], any other implements [`Queueing`].
 
 mod backlog;
 
@@ -19,8 +19,8 @@ use crate::stats::{ClassStats, Tally};
 
 pub(crate) use self::backlog::Room;
 
-/// Passes the list of queue disciplines to the macro `$then`: meaning, module, type of the constants, name in
-/// scenarios. The list omits drop-tail, which has neither constants nor rules.
+/// Passes the list of queue disciplines to the macro `$then`. Each entry consists of a description, the module, the
+/// type of the constants and the name in scenarios. The list omits drop-tail, which has neither constants nor rules.
 #[macro_export]
 macro_rules! queue_disciplines {
     ($then:ident) => {
@@ -45,7 +45,7 @@ macro_rules! queue_disciplines {
 
 /// The constants of a discipline.
 pub(crate) trait Configuration: Sized {
-    /// The discipline.
+    /// The type of the queue.
     type Queue<F: Frame>: Queueing<F> + Clone + Debug;
     /// Creates an empty queue for a link of mean rate `rate` with the link's `limit`.
     fn queue<F: Frame>(&self, rate: Rate, limit: Limit, random: Random) -> Self::Queue<F>;
@@ -90,7 +90,7 @@ pub(crate) trait Queueing<F: Frame> {
     fn reset_stats(&mut self, _now: Nanos) {}
 }
 
-/// Rules of a discipline with one backlog; the defaults are those of drop-tail.
+/// Rules of a discipline with one backlog. The default methods implement drop-tail.
 pub(crate) trait Aqm {
     /// Decides on an arriving frame.
     fn judge<F: Frame>(&mut self, _now: Nanos, _frame: &F, _backlog: &Backlog<F>, _room: Room) -> Verdict {
@@ -172,8 +172,8 @@ macro_rules! each {
         }
 
         impl Queue {
-            /// One example of every discipline, for tests: with the values of its specification, and marking on if it
-            /// can mark.
+            /// One example of every discipline, for tests, with the values of its specification and with marking on if
+            /// the discipline can mark.
             pub fn examples() -> Vec<Self> {
                 vec![Self::DropTail, $(Self::$Variant(<$Config>::example()),)*]
             }
@@ -181,7 +181,7 @@ macro_rules! each {
 
         /// A queue with its discipline, dispatched by `match`.
         #[derive(Clone, Debug)]
-        #[allow(clippy::large_enum_variant)] // links that have one are boxed
+        #[allow(clippy::large_enum_variant)] // a link with a discipline is boxed
         pub(crate) enum Discipline<F: Frame> {
             DropTail(Managed<F, ()>),
             $($Variant(<$Config as Configuration>::Queue<F>),)*
@@ -251,7 +251,7 @@ impl<F: Frame> ClassQueue for Discipline<F> {
     }
 }
 
-/// Creates an empty queue of 1 Mbit/s without a link, for tests and benchmarks of a hook alone.
+/// Creates an empty queue for a rate of 1 Mbit/s without a link, for tests and benchmarks of a hook alone.
 pub fn standalone_queue<F: Frame + 'static>(config: &Queue) -> Box<dyn ClassQueue> {
     let random = Random::stream(1, "standalone", 0);
     let rate = Rate::from_bytes_per_sec(125_000);

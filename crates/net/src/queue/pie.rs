@@ -2,8 +2,9 @@
 //! every 15 ms.
 //!
 //! The delay is the current sojourn time of the first queued packet, measured by timestamps (section 4.2 allows any
-//! method). An update that is due runs at the next arrival or departure, with the delay at its due time: the inputs do
-//! not change in between. The optional extensions of sections 5.2 to 5.5 are omitted.
+//! method). An update that is due runs at the next arrival or departure, with the delay at its due time: the inputs of
+//! the update do not change between its due time and that event. The optional extensions of sections 5.2 to 5.5 are
+//! omitted.
 
 use narrows_units::{Nanos, Random, Rate};
 
@@ -15,7 +16,7 @@ use crate::stats::Tally;
 
 const UPDATE_INTERVAL: Nanos = Nanos::from_millis(15);
 const MAX_BURST: Nanos = Nanos::from_millis(150);
-/// Gains per second of delay (section 4.2).
+/// Integral and proportional gain per second of delay (section 4.2).
 const ALPHA: f64 = 1.0 / 8.0;
 const BETA: f64 = 5.0 / 4.0;
 /// Probability below which ECN-capable packets are marked and above which they are dropped (section 5.1).
@@ -169,11 +170,11 @@ mod tests {
         pie.step(ms(20));
         let mut expected = (0.005 / 8.0 + 0.020 * 1.25) / 2048.0;
         close(pie.probability, expected);
-        // The probability is now 1.25e-5, so the step is (15 ms / 8 + 10 ms · 5/4) / 128.
+        // The probability is now 1.25e-5, so the divisor is 128 and the step is (15 ms / 8 + 10 ms · 5/4) / 128.
         pie.step(ms(30));
         expected += (0.015 / 8.0 + 0.010 * 1.25) / 128.0;
         close(pie.probability, expected);
-        // At 1.2e-4 the step is (15 ms / 8) / 32.
+        // At a probability of 1.2e-4 the divisor is 32, and at a constant delay the step is (15 ms / 8) / 32.
         pie.step(ms(30));
         expected += 0.015 / 8.0 / 32.0;
         close(pie.probability, expected);
@@ -205,7 +206,7 @@ mod tests {
     /// A late update uses the delay at its due time.
     #[test]
     fn late_updates_use_their_own_times() {
-        // The first packet arrived at 4 ms and nothing happened until 100 ms: updates at 15, 30, … 90 ms.
+        // The first packet arrived at 4 ms and nothing happened until 100 ms, so updates at 15, 30, … 90 ms are due.
         let mut backlog = Backlog::default();
         backlog.push(Nanos::from_millis(4), &full_packet());
         let (mut lazy, mut eager) = (pie(false), pie(false));
@@ -214,7 +215,7 @@ mod tests {
         assert_eq!(lazy.probability.to_bits(), eager.probability.to_bits());
         assert_eq!(lazy.burst_allowance, Nanos::from_millis(150 - 90));
         assert_eq!(lazy.next_update, Nanos::from_millis(105));
-        // A long idle time has the same effect in one step as in many.
+        // One late update after a long idle time has the same effect as updates throughout this time.
         let empty = Backlog::<Packet>::default();
         let mut walked = lazy.clone();
         (1..100_000).for_each(|n| walked.update(Nanos::from_millis(100 + n), &empty));
@@ -223,7 +224,7 @@ mod tests {
         assert_eq!((lazy.probability, walked.probability), (0.0, 0.0));
     }
 
-    /// A burst passes; then packets are dropped with the given probability, unless the queue is short.
+    /// A burst passes without drops. Then packets are dropped with the current probability, unless the queue is short.
     #[test]
     fn drops_follow_the_probability_after_the_burst() {
         let mut pie = pie(false);
@@ -238,7 +239,7 @@ mod tests {
         pie.burst_allowance = Nanos::ZERO;
         let found = drops(&mut pie, &backlog);
         assert!((found - 3_000.0).abs() < 4.0 * (10_000.0f64 * 0.3 * 0.7).sqrt(), "{found}");
-        // Two full packets are always accepted.
+        // With only two full packets queued, an arriving packet is always accepted.
         backlog.pop();
         assert_eq!(drops(&mut pie, &backlog), 0.0);
         backlog.push(Nanos::ZERO, &full_packet());

@@ -9,7 +9,7 @@ use super::{Aqm, Configuration, Managed};
 use crate::Frame;
 use crate::limit::Limit;
 
-/// Packet size in which idle time is counted, as in ns-2.
+/// Packet size for the conversion of idle time into a number of packets, as in ns-2.
 const SMALL_PACKET: Bytes = Bytes::new(500);
 const ADAPT_INTERVAL: Nanos = Nanos::from_millis(500);
 /// Adaptive RED keeps the average in the middle fifth of the band between the thresholds.
@@ -59,7 +59,7 @@ pub(crate) struct State {
     config: Red,
     /// Moving average of the queue length in packets.
     average: f64,
-    /// Packets since the last drop or mark; `None` while the average is below the minimum.
+    /// Number of packets since the last drop or mark; `None` while the average is below `min`.
     count: Option<u64>,
     idle_since: Option<Nanos>,
     small_packet_time: Nanos,
@@ -105,7 +105,8 @@ impl State {
         self.average += self.config.weight * (queued as f64 - self.average);
     }
 
-    /// Drop or mark probability at the current average, before the correction by the count.
+    /// Drop or mark probability at the current average, before the correction by the number of packets since the last
+    /// drop.
     fn base_probability(&self) -> f64 {
         if self.average < self.config.min {
             0.0
@@ -127,8 +128,9 @@ impl State {
             self.count = None;
             return Verdict::Pass;
         }
-        // p / (1 - count p): the gap between two drops is uniform instead of geometric. The packet after a drop has
-        // count one, as in the published algorithm and ns-2, so the gap is between 1 and 1/p - 1.
+        // The drop probability p / (1 - count p) makes the gap between two drops uniform instead of geometric. The
+        // packet after a drop has count one, as in the published algorithm and ns-2, so the gap is between 1 and 1/p -
+        // 1 packets.
         let count = self.count.map_or(0, |count| count + 1);
         let rest = 1.0 - count as f64 * base;
         let probability = if rest > 0.0 { base / rest } else { 1.0 };
@@ -140,7 +142,7 @@ impl State {
         if self.config.ecn && self.average < 2.0 * self.config.max { Verdict::Mark } else { Verdict::Drop }
     }
 
-    /// Runs the due adaptations of `max_p`; the average has not changed since they became due.
+    /// Runs the due adaptations of `max_p`. The average has not changed since the first of them became due.
     fn adapt(&mut self, now: Nanos) {
         while self.next_adaptation <= now {
             let margin = BAND_MARGIN * (self.config.max - self.config.min);
@@ -176,7 +178,7 @@ impl Aqm for State {
 mod tests {
     use super::*;
 
-    /// RED with thresholds of 5 and 15 packets and `max_p` of 10 %, on a link where 500 bytes take 1 ms.
+    /// RED with thresholds of 5 and 15 packets and `max_p` of 10 %, on a link that transmits 500 bytes in 1 ms.
     fn red(weight: f64, adaptive: bool, ecn: bool) -> State {
         let rate = Rate::from_bytes_per_sec(500_000);
         let config = Red { weight, adaptive, ecn, ..Red::default() };
@@ -207,7 +209,7 @@ mod tests {
         // 250.5 ms count as 250 packets of 500 bytes; the arriving packet is one more.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(251));
-        // The same idle time does not count again, whether the arriving packet was dropped or not.
+        // The same idle time does not count again for the next packet, whether or not the first packet was dropped.
         red.average_in(Nanos::from_micros(350_500), 0);
         close(red.average, 10.0 * 0.998f64.powi(252));
     }
@@ -224,7 +226,7 @@ mod tests {
         }
     }
 
-    /// Gaps between drops are uniform.
+    /// The gaps between drops are uniformly distributed.
     #[test]
     fn gaps_between_drops_are_uniform() {
         // Weight 0 keeps the average at 15, where p = 1/10. Each gap from 1 to 9 packets has the probability 1/9.
@@ -235,7 +237,7 @@ mod tests {
         while drops < 90_001 {
             gap += 1;
             if red.decide(Nanos::ZERO, 15) == Verdict::Drop {
-                // The first gap has no drop before it.
+                // The first gap does not count, because no drop precedes it.
                 gaps[gap] += u32::from(drops > 0);
                 drops += 1;
                 gap = 0;
@@ -245,7 +247,8 @@ mod tests {
         assert!(gaps[1..].iter().all(|&n| (f64::from(n) - 10_000.0).abs() < tolerance), "{gaps:?}");
     }
 
-    /// Below the minimum nothing is dropped; above twice the maximum everything is, even with ECN.
+    /// Below the minimum threshold no packet is dropped; above twice the maximum threshold every packet is dropped,
+    /// even with ECN.
     #[test]
     fn passes_all_below_min_and_drops_all_above_twice_max() {
         let mut red = red(0.0, false, true);
@@ -267,8 +270,8 @@ mod tests {
             red.adapt(Nanos::from_millis(ms));
             red.config.max_p
         };
-        // The thresholds are 5 and 15: below an average of 9, `max_p` falls by a tenth; above 11 it rises by 0.01, or
-        // by a quarter of itself if that is less.
+        // The thresholds are 5 and 15 packets. Below an average of 9, each adaptation lowers `max_p` by a tenth. Above
+        // an average of 11, each adaptation raises `max_p` by 0.01, or by a quarter of `max_p` if that is less.
         assert_eq!(adapted(8.9, 0.1, 499), 0.1);
         close(adapted(8.9, 0.1, 500), 0.09);
         close(adapted(8.9, 0.1, 1_999), 0.1 * 0.9 * 0.9 * 0.9);

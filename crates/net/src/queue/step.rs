@@ -59,7 +59,7 @@ mod tests {
             (packet.payload, packet.ecn) = (1448, ecn);
             queue.enqueue(Nanos::ZERO, &packet, None, Room::Packets(100), &mut stats)
         };
-        // The fifth arrival has four packets ahead and is the first above the threshold.
+        // The fifth arrival finds four packets in the queue and is the first arrival above the threshold.
         let accepted: Vec<bool> = (0..6).map(|_| offer(Ecn::Ect0)).collect();
         assert_eq!(accepted, [true; 6]);
         assert!(!offer(Ecn::NotEct));

@@ -35,9 +35,9 @@ fn brf_paces_at_share_with_window_of_two_bdp() {
     assert_eq!((brf.control().cwnd, brf.control().pacing_rate), (Bytes::new(10 * MSS), None));
     acked(&mut brf, 40, 40);
     let control = advised(&mut brf, 40, MB);
-    // cwnd: twice 1 MB/s for 40 ms.
+    // cwnd is twice the data of 40 ms at 1 MB/s.
     assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(MB)));
-    // cwnd follows the RTT and has at least four segments.
+    // cwnd follows the RTT and is at least four segments.
     assert_eq!(acked(&mut brf, 60, 60).cwnd, Bytes::new(120_000));
     advised(&mut brf, 70, Rate::from_bytes_per_sec(5));
     let slow = acked(&mut brf, 130, 60);
@@ -48,11 +48,13 @@ fn brf_paces_at_share_with_window_of_two_bdp() {
 #[test]
 fn brf_smaller_share_slows_without_stall() {
     let mut brf = obeying();
-    // The new share is a tenth of the old: 40 kB are in flight, and the cwnd of the new share would be 8 kB.
+    // The new share is a tenth of the old share. 40 kB are in flight, but the cwnd for the new share alone would be 8
+    // kB.
     let tenth = Rate::from_bytes_per_sec(100_000);
     let control = advised(&mut brf, 100, tenth);
     assert_eq!((control.cwnd, control.pacing_rate), (Bytes::new(80_000), Some(tenth)));
-    // Neither a lower nor a higher share shortens the round trip for which the old cwnd applies.
+    // The cwnd for the old share applies for a whole round trip, even if another lower or higher share arrives
+    // meanwhile.
     advised(&mut brf, 120, Rate::from_bytes_per_sec(50_000));
     assert_eq!(advised(&mut brf, 130, tenth).cwnd, Bytes::new(80_000));
     assert_eq!(acked(&mut brf, 159, 40).cwnd, Bytes::new(80_000));
@@ -88,7 +90,7 @@ fn brf_invalid_share_is_ignored_and_counted() {
     assert_eq!(advised(&mut brf, 1_050, most).pacing_rate, Some(most));
 }
 
-/// A second without a share falls back to CUBIC at the current rate; the next share ends that.
+/// After a second without a share the sender falls back to CUBIC at the current rate; the next share ends the fallback.
 #[test]
 fn brf_second_without_share_falls_back_to_cubic() {
     let mut brf = obeying();
@@ -96,7 +98,8 @@ fn brf_second_without_share_falls_back_to_cubic() {
     assert_eq!(brf.state, State::Advised);
     let control = acked(&mut brf, 1_041, 40);
     assert_eq!(brf.state, State::Fallback);
-    // The first cwnd is 1 MB/s for 40 ms. It then grows along the curve: by C · t^3 after t seconds.
+    // CUBIC's first cwnd is the data of 40 ms at 1 MB/s. cwnd then grows along the cubic curve: by C · t^3 after t
+    // seconds.
     assert_eq!(control.cwnd.as_u64(), 40_000);
     assert!(control.pacing_rate.is_some());
     for now in (1_042..4_041).step_by(10) {
@@ -112,7 +115,7 @@ fn brf_second_without_share_falls_back_to_cubic() {
     assert_eq!((brf.state, brf.fallbacks), (State::Advised, 1));
 }
 
-/// The fallback timeout is four round trips if that is longer.
+/// The fallback timeout is four round trips if these take longer than a second.
 #[test]
 fn brf_fallback_timeout_is_four_long_round_trips() {
     let mut brf = brf(&[]);
@@ -139,7 +142,7 @@ fn brf_first_share_is_awaited_for_four_round_trips() {
     }
 }
 
-/// Feeds an acknowledgement with these totals of delivered and lost packets.
+/// Feeds an acknowledgement after which `delivered` and `lost` packets have been delivered and lost in total.
 fn counted(brf: &mut Brf, now_ms: u64, delivered: u64, lost: u64) -> Control {
     let (now, srtt) = (Nanos::from_millis(now_ms), Some(Nanos::from_millis(40)));
     let delivered = Bytes::new(delivered * MSS);
@@ -160,14 +163,14 @@ fn brf_overrun_ends_obedience_until_a_share_that_fits() {
     assert_eq!(brf.state, State::Advised, "less than a fifth of 85");
     let control = counted(&mut brf, 120, 165, 35);
     assert_eq!((brf.state, brf.fallbacks), (State::Fallback, 1), "20 of 80");
-    // The delivery rate is 80 packets in 40 ms.
+    // The delivery rate of the last round trip is 80 packets in 40 ms, 2 MB/s.
     assert_eq!((control.cwnd, brf.path_rate), (Bytes::new(80 * MSS), Some(MB * 2)));
     let high = Rate::from_bytes_per_sec(4_000_002);
     advised(&mut brf, 121, high);
     assert_eq!((brf.state, brf.ignored), (State::Fallback, 1), "above twice that");
     counted(&mut brf, 160, 246, 35);
     assert_eq!(advised(&mut brf, 161, high).pacing_rate, Some(high), "81 packets arrived since");
-    // From then on a forged rate is never followed.
+    // The sender still ignores a share far above the delivery rate.
     advised(&mut brf, 162, Rate::from_bytes_per_sec(1_000_000_000));
     assert_eq!((brf.control().pacing_rate, brf.ignored), (Some(high), 2));
 }
@@ -197,12 +200,12 @@ fn brf_without_any_share_starts_as_cubic() {
     let control = acked(&mut brf, 1_041, 40);
     // The first acknowledgement in slow start adds a segment.
     assert_eq!((brf.state, control.cwnd), (State::Fallback, Bytes::new(11 * MSS)));
-    // CUBIC now handles timeouts.
+    // CUBIC now responds to timeouts: cwnd becomes one segment.
     brf.on_timeout(&timeout(10 * MSS, 1));
     assert_eq!(brf.control().cwnd, Bytes::new(MSS));
 }
 
-/// A retransmission timeout after the share timeout triggers the fallback.
+/// A retransmission timeout that occurs after the share timeout triggers the fallback.
 #[test]
 fn brf_retransmission_timeout_triggers_fallback() {
     let mut brf = obeying();

@@ -10,7 +10,7 @@ use crate::testing::{ack, entered, ms, setup, timeout};
 
 const S: u64 = 1460;
 const R: Nanos = Nanos::from_millis(100);
-/// W_init / R: min(4 x 1460, max(2 x 1460, 4380)) = 4380 bytes in 100 ms.
+/// Initial rate W_init / R in B/s: min(4 x 1460, max(2 x 1460, 4380)) = 4380 bytes in 100 ms.
 const INITIAL: u64 = 43_800;
 
 fn ccid3() -> Ccid3 {
@@ -78,8 +78,8 @@ fn ccid3_starts_at_packet_per_second_then_initial_window() {
 /// The first feedback replaces the round-trip sample of the handshake.
 #[test]
 fn ccid3_first_report_replaces_handshake_sample() {
-    // The handshake took 400 ms, so X starts at a quarter of the rate. At the first report R = R_sample (RFC 5348
-    // section 4.3 step 2) and X = W_init / R (section 4.2), instead of step 4.
+    // The handshake took 400 ms, so X starts at a quarter of `INITIAL`. At the first report R = R_sample (RFC 5348
+    // section 4.3 step 2) and X = W_init / R (section 4.2); step 4 does not apply.
     let mut scheme = ccid3();
     scheme.on_ack(&Ack::of_handshake(ms(400), R * 4, Some(R * 4), Some(R * 4)));
     assert_eq!(rate(&scheme), INITIAL / 4);
@@ -93,15 +93,15 @@ fn ccid3_first_report_replaces_handshake_sample() {
 /// With short round trips, burst and cwnd allow for timer granularity.
 #[test]
 fn ccid3_short_round_trips_do_not_outrun_timers() {
-    // R = 50 us: X = 87.6 MB/s. The burst of 1 ms is limited to one round trip's worth (section 4.6). cwnd covers the
-    // data sent until the timer expires, more than the data of four round trips.
+    // At R = 50 us, X = 87.6 MB/s. The burst is limited to the data of one round trip (section 4.6), less than the data
+    // of 1 ms. cwnd is the data sent until the timer expires after 100 ms, more than the data of four round trips.
     let mut scheme = ccid3();
     let sample = Some(Nanos::from_micros(50));
     scheme.on_receiver_feedback(&ReceiverFeedback { rtt: sample, ..report(100, 0, 0.0) });
     assert_eq!(rate(&scheme), 87_600_000);
     assert_eq!(scheme.control().burst, Bytes::new(4_380));
     assert_eq!(scheme.control().cwnd, Bytes::new(8_760_000));
-    // R = 100 ms: the burst is one segment, and cwnd four round trips.
+    // At R = 100 ms the burst is one segment, and cwnd is the data of four round trips at rate X.
     let scheme = reported(&[report(100, 0, 0.0)]);
     assert_eq!((scheme.control().burst, scheme.control().cwnd), (Bytes::new(S), Bytes::new(4 * 4_380)));
 }
@@ -116,10 +116,11 @@ fn ccid3_slow_start_doubles_up_to_twice_receive_rate() {
     assert_eq!(rate(&scheme), 2 * INITIAL);
     scheme.on_receiver_feedback(&report(299, 80_000, 0.0));
     assert_eq!(rate(&scheme), 2 * INITIAL);
-    // 4 x 43 800 = 175 200 is more than twice the 80 000 that arrived in the last two round trips.
+    // Doubling X would give 4 x 43 800 = 175 200 B/s, more than twice the maximum receive rate of the last two round
+    // trips, 80 000 B/s.
     scheme.on_receiver_feedback(&report(301, 70_000, 0.0));
     assert_eq!(rate(&scheme), 160_000);
-    // Two round trips later these 80 000 have expired. X is never below the initial rate.
+    // Two round trips later the receive rate of 80 000 B/s has expired. X is never below the initial rate.
     scheme.on_receiver_feedback(&report(500, 30_000, 0.0));
     assert_eq!(rate(&scheme), 140_000);
     scheme.on_receiver_feedback(&report(710, 1_000, 0.0));
@@ -131,7 +132,7 @@ fn ccid3_slow_start_doubles_up_to_twice_receive_rate() {
 fn ccid3_with_losses_follows_throughput_equation() {
     for p in [0.0001, 0.001, 0.01, 0.1, 0.5, 1.0] {
         let scheme = reported(&[report(100, 10_000_000, 0.0), report(200, 10_000_000, p)]);
-        // Even at p = 1 the equation yields 60 B/s, above the minimum of s / 64 = 22 B/s.
+        // At p = 1 the equation yields 60 B/s, still above the minimum of s / 64 = 22 B/s.
         assert!(close(rate(&scheme), equation(p)), "p {p}: {} for {}", rate(&scheme), equation(p));
         let window = equation(p) / 10 * 4;
         assert!(scheme.control().cwnd.as_u64().abs_diff(window.max(4 * S)) < 20, "p {p}");
@@ -156,21 +157,23 @@ fn ccid3_round_trip_time_is_smoothed() {
 fn ccid3_data_limited_interval_keeps_receive_rates() {
     let limited = |report: ReceiverFeedback| ReceiverFeedback { data_limited: true, ..report };
     let before = [report(100, 1, 0.0), report(200, 90_000, 0.0001)];
-    // The application offered only a fifth of the earlier rate: the limit stays at twice 90 000, although far more than
-    // two round trips have passed.
+    // The application offers only a fifth of the earlier rate. The limit stays at twice 90 000 B/s, although far more
+    // than two round trips pass.
     let mut scheme = reported(&before);
     for now in [300, 600, 900] {
         scheme.on_receiver_feedback(&limited(report(now, 18_000, 0.0001)));
         assert_eq!(rate(&scheme), 180_000, "{now} ms");
     }
-    // A loss event in such an interval: the limit is half of 90 000, or 0.85 of the receive rate.
+    // After a loss event in a data-limited interval the limit is half of 90 000 B/s, or 0.85 of the receive rate if
+    // that is more.
     let loss = |received| ReceiverFeedback { new_loss_event: true, ..limited(report(1_000, received, 0.0001)) };
     let mut lost = scheme.clone();
     lost.on_receiver_feedback(&loss(18_000));
     assert_eq!(rate(&lost), 45_000);
     scheme.on_receiver_feedback(&loss(80_000));
     assert_eq!(rate(&scheme), 68_000);
-    // A higher p counts as a loss event too; the first data-limited interval removes infinity from the set.
+    // A higher p counts as a loss event too. The first data-limited report removes infinity from X_recv_set, so the
+    // limit is 0.85 of 20 000 B/s.
     let mut higher = reported(&[report(100, 1, 0.0)]);
     higher.on_receiver_feedback(&limited(report(150, 20_000, 0.0001)));
     assert_eq!(rate(&higher), 17_000);
@@ -191,7 +194,7 @@ fn ccid3_receive_drops_and_slow_receiver_limit_rate() {
         scheme.on_receiver_feedback(&report(500, 30_000, 0.0001));
         assert_eq!(rate(&scheme), 60_000);
     }
-    // In slow start the rate does not double, and stays at least one packet per round trip.
+    // In slow start such reports keep the rate from doubling, but the rate stays at least one packet per round trip.
     let mut starting = reported(&[report(100, 40_000, 0.0)]);
     starting.on_receiver_feedback(&ReceiverFeedback { slow: true, ..report(200, 43_800, 0.0) });
     assert_eq!(rate(&starting), INITIAL);
@@ -209,20 +212,20 @@ fn ccid3_no_feedback_timer_halves_the_rate() {
         let expected = (S >> halvings).max(S / 64);
         assert_eq!(expire(&mut silent, 2_000 * halvings), expected);
     }
-    // p = 0: X is halved.
+    // With p = 0 an expiry halves X.
     let mut starting = reported(&[report(100, 40_000, 0.0), report(200, 80_000, 0.0)]);
     send(&mut starting);
     assert_eq!(expire(&mut starting, 600), INITIAL);
-    // p > 0, limited by the equation: X becomes half of its rate.
+    // With p > 0 and X limited by the equation, X becomes half of the equation's rate.
     let mut equal = reported(&[report(100, 1, 0.0), report(400, 400_000, 0.01)]);
     let x = rate(&equal);
     assert!(close(x, equation(0.01)));
     send(&mut equal);
     assert!(close(expire(&mut equal, 800), x / 2));
-    // At the second expiry X_recv = X/4 is the limit.
+    // At the second expiry the limit is X_recv, now a quarter of the original X.
     send(&mut equal);
     assert!(close(expire(&mut equal, 1_200), x / 4));
-    // p > 0, limited by the receive rate: X becomes the receive rate.
+    // With p > 0 and X limited to twice the receive rate, X becomes the receive rate.
     let mut limited = reported(&[report(100, 1, 0.0), report(400, 30_000, 0.01)]);
     assert_eq!(rate(&limited), 60_000);
     send(&mut limited);
@@ -237,12 +240,13 @@ fn ccid3_no_feedback_timer_halves_the_rate() {
 /// An idle sender keeps a moderate rate.
 #[test]
 fn ccid3_idle_sender_keeps_a_moderate_rate() {
-    // Nothing was sent since the last report. At p = 0 the rate is kept if X < 2 X_init, and otherwise halved.
+    // Nothing was sent since the last report. With p = 0 the rate stays unchanged if X < 2 X_init; otherwise it is
+    // halved.
     let mut idle = reported(&[report(100, 40_000, 0.0)]);
     assert_eq!(expire(&mut idle, 500), INITIAL);
     let mut fast = reported(&[report(100, 40_000, 0.0), report(200, 80_000, 0.0)]);
     assert_eq!([expire(&mut fast, 600), expire(&mut fast, 1_000)], [INITIAL, INITIAL]);
-    // At p > 0 the rate is kept if the receive rate is below the initial rate.
+    // With p > 0 the rate stays unchanged if the receive rate is below the initial rate.
     let mut slow = reported(&[report(100, 1, 0.0), report(400, 43_000, 0.01)]);
     assert_eq!(expire(&mut slow, 800), 86_000);
     let mut more = reported(&[report(100, 1, 0.0), report(400, 44_000, 0.01)]);
@@ -279,7 +283,7 @@ fn ccid3_without_feedback_keeps_initial_rate_and_recovers() {
     assert_eq!(rate(&scheme), reported_rate);
 }
 
-/// Impossible feedback has a bounded effect.
+/// Impossible feedback keeps X within its bounds.
 #[test]
 fn ccid3_impossible_feedback_is_bounded() {
     let most = Rate::from_mbit_per_sec(100_000.0);
@@ -306,7 +310,8 @@ fn ccid3_receive_rates_keep_maximum_of_two_rtts() {
         let greatest = plain.iter().map(|(_, value)| *value).max().unwrap();
         assert_eq!(rates.max().as_bytes_per_sec(), greatest, "{now} ms");
     }
-    // With more falling values than the set can hold, no stored value is too high, and the maximum is kept.
+    // When more falling values arrive than the set can hold, each new value replaces the previous newest value, and the
+    // set keeps the maximum.
     let mut rates = ReceiveRates::of(ms(0), Rate::from_bytes_per_sec(100));
     for n in 1..20 {
         rates.update(ms(n), Rate::from_bytes_per_sec(100 - n), ms(0));

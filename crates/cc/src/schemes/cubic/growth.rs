@@ -12,11 +12,11 @@ use crate::Nanos;
 const REUSE: Nanos = Nanos::from_nanos(31_250_000);
 /// Minimum time between two computations of `per_increase` (a jiffy).
 const JIFFY: Nanos = Nanos::from_millis(1);
-/// Acknowledged segments per increase where the curve is flat or below cwnd, in units of cwnd.
+/// Number of windows that must be acknowledged per increase where the curve is flat or below cwnd.
 const FLAT: u64 = 100;
 /// Maximum number of acknowledged segments per increase while W_max is unknown.
 const UNKNOWN_MAX: u64 = 20;
-/// Minimum number of acknowledged segments per increase; with two, cwnd grows by half per round trip.
+/// Minimum number of acknowledged segments per increase. At this minimum, two, cwnd grows by half per round trip.
 const LEAST: u64 = 2;
 
 /// State of the growth; windows are in whole segments.
@@ -47,7 +47,7 @@ pub(super) struct Inputs {
     pub target: u64,
     /// Whether W_max is known.
     pub known: bool,
-    /// Acknowledged segments per increase of Reno's estimate, in units of cwnd: 1 / alpha.
+    /// Number of windows that must be acknowledged per increase of Reno's estimate: 1 / alpha.
     pub reno_share: f64,
 }
 
@@ -67,7 +67,7 @@ impl Growth {
             friendly = self.follow_reno(inputs);
             self.per_increase = self.per_increase.max(LEAST);
         }
-        // `tcp_cong_avoid_ai`: credit collected while `per_increase` was larger adds one segment only.
+        // As in `tcp_cong_avoid_ai`, credit that was collected while `per_increase` was larger adds only one segment.
         let mut grown = 0;
         if self.credit >= self.per_increase {
             self.credit = 0;
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(grown, 10, "100 segments at 10 per increase");
     }
 
-    /// Growth is at most one segment per two acknowledged.
+    /// cwnd grows by at most one segment per two acknowledged segments.
     #[test]
     fn cubic_linux_growth_is_at_most_half_of_the_acknowledged() {
         let mut growth = Growth::default();
@@ -163,7 +163,7 @@ mod tests {
         assert!((109..=111).contains(&cwnd), "{cwnd}");
     }
 
-    /// The result is kept for 31 ms while cwnd is unchanged.
+    /// A computed `per_increase` is reused for 31 ms while cwnd is unchanged.
     #[test]
     fn cubic_linux_result_is_reused_for_31_ms() {
         let mut growth = Growth::default();

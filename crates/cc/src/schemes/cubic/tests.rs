@@ -8,7 +8,8 @@ fn cubic(overrides: &[(&str, f64)]) -> Cubic {
     Cubic::with(&[&[("growth", 1.0), ("hystart", 1.0)], overrides].concat())
 }
 
-/// A scheme after a loss at a cwnd and flight of `segments`, before any later acknowledgement.
+/// A scheme that has just reduced cwnd after a loss at a cwnd and flight of `segments`; no acknowledgement has
+/// followed.
 fn reduced(segments: f64, overrides: &[(&str, f64)]) -> Cubic {
     let mut scheme = cubic(overrides);
     scheme.curve.cwnd = segments;
@@ -45,7 +46,7 @@ fn cubic_window_follows_curve_computed_by_hand() {
     near(ack_window(&mut scheme, 4.217163326508746, 0.0), 100.0);
     near(ack_window(&mut scheme, 6.0, 0.0), 102.266703256464);
     assert_eq!(state(&scheme), "convex");
-    // The target is the curve one round trip ahead.
+    // The target is the value of the curve one round trip ahead.
     near(ack_window(&mut scheme, 6.5, 0.5), 108.620315189868);
 }
 
@@ -59,7 +60,7 @@ fn cubic_window_approaches_target_proportionally() {
     near(scheme.curve.cwnd, before + 2.0 * (86.680763835130 - before) / before);
 }
 
-/// The target is at most half above the window.
+/// The target is at most 1.5 times the window.
 #[test]
 fn cubic_target_is_at_most_1_5_windows() {
     let mut scheme = reduced(100.0, &[]);
@@ -67,7 +68,7 @@ fn cubic_target_is_at_most_1_5_windows() {
     near(ack_window(&mut scheme, 1000.0, 0.1), 1.5 * before);
 }
 
-/// Fast convergence lowers the maximum to 0.85 of the window if it shrank.
+/// If the window at a loss is below the old W_max, fast convergence sets W_max to 0.85 of that window.
 #[test]
 fn cubic_fast_convergence_lowers_maximum_to_0_85() {
     for (overrides, expected) in [(&[][..], 68.0), (&[("fast_convergence", 0.0)][..], 80.0)] {
@@ -83,14 +84,14 @@ fn cubic_fast_convergence_lowers_maximum_to_0_85() {
     near(grown.curve.w_max, 100.0);
 }
 
-/// Reno-friendly growth is 0.529 segments per round trip up to the prior window and 1 beyond.
+/// Reno-friendly growth is 0.529 segments per round trip up to the window before the reduction, and 1 segment beyond.
 #[test]
 fn cubic_reno_friendly_growth_is_0_529_then_1_per_rtt() {
     // C = 0.001: K = cbrt(30 / 0.001) = 31 s, so in 10 ms the curve rises by at most 3 C K^2 / 100 = 0.03
     // segments.
     let mut scheme = reduced(100.0, &[("c", 0.001)]);
     let alpha = 3.0 * 0.3 / 1.7;
-    let rounds_to_prior = 57; // 70 + 57 alpha = 100.18: the first round to reach 100
+    let rounds_to_prior = 57; // 70 + 57 alpha = 100.18: after 57 rounds the window first reaches 100
     for round in 1..=rounds_to_prior {
         let window = ack_window(&mut scheme, f64::from(round) * 0.01, 0.01);
         near(window, 70.0 + f64::from(round) * alpha);
@@ -160,7 +161,7 @@ fn cubic_spurious_reduction_is_undone() {
     }
 }
 
-/// The undo of a reduction keeps a window that has grown beyond the prior window.
+/// The undo of a reduction keeps a window that has grown beyond the window before the reduction.
 #[test]
 fn cubic_undo_keeps_window_grown_beyond_prior() {
     let mut scheme = reduced(10.0, &[]);
@@ -169,7 +170,7 @@ fn cubic_undo_keeps_window_grown_beyond_prior() {
     near(scheme.curve.cwnd, 20.0);
 }
 
-/// Growing delay ends the first slow start, and the curve starts flat there.
+/// Growing delay ends the first slow start, and the curve starts flat at the cwnd reached.
 #[test]
 fn cubic_hystart_ends_slow_start_with_flat_curve() {
     let mut scheme = cubic(&[]);
@@ -195,7 +196,7 @@ fn cubic_hystart_ends_slow_start_with_flat_curve() {
     near(ack_window(&mut scheme, 3.0, 0.0), 34.25 + 0.4 * 8.0);
 }
 
-/// The first window is the initial window to the byte.
+/// The first cwnd equals the initial window to the byte, although cwnd is kept in segments.
 #[test]
 fn cubic_first_window_is_initial_window_to_the_byte() {
     for mss in [1, 536, 1448, 8948] {
@@ -204,11 +205,11 @@ fn cubic_first_window_is_initial_window_to_the_byte() {
     }
 }
 
-/// Linux truncates the distance from W_max to whole segments, and W_max itself.
+/// With Linux's growth, W_max and the distance of the curve from W_max are truncated to whole segments.
 #[test]
 fn cubic_linux_distance_from_maximum_is_whole_segments() {
-    // W_max = 100, W_epoch = 70: K = 4.217 s. At 3 s the curve is 0.4 * 1.217^3 = 0.72 below W_max: Linux's target is
-    // 100, not 99. At 6 s the curve is 2.27 above: 102.
+    // W_max = 100, W_epoch = 70: K = 4.217 s. At 3 s the curve is 0.4 * 1.217^3 = 0.72 segments below W_max, truncated
+    // to 0, so Linux's target is 100, not 99. At 6 s the curve is 2.27 segments above W_max, so the target is 102.
     let mut scheme = Cubic::with(&[]);
     scheme.curve.cwnd = 100.0;
     scheme.on_recovery_entered(&entered(CongestionCause::Loss, 100 * MSS));
@@ -216,8 +217,8 @@ fn cubic_linux_distance_from_maximum_is_whole_segments() {
     for (t, target) in [(0.0, 70.0), (1.0, 87.0), (3.0, 100.0), (5.0, 100.0), (6.0, 102.0)] {
         near(scheme.curve.w_cubic_whole(0.4, epoch.k, t), target);
     }
-    // cwnd follows that target: at 81 segments and 3 s into the curve, it grows by one segment per 81 / (100 - 81) = 4
-    // acknowledged.
+    // cwnd follows the target of 100: 3 s into the curve, a cwnd of 81 segments grows by one segment per 81 / (100 -
+    // 81) = 4 acknowledged segments.
     scheme.curve.epoch = Some(epoch);
     scheme.curve.cwnd = 81.0;
     scheme.growth.reset();

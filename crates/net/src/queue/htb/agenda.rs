@@ -1,4 +1,4 @@
-//! Times of mode changes: a binary heap with at most one entry per class, whose time may change.
+//! Times of mode changes: a binary heap with at most one entry per class. The time of an entry may change.
 
 use narrows_units::Nanos;
 

@@ -32,7 +32,7 @@ impl Bucket {
         self.tokens = self.tokens.saturating_add_unsigned(arrived.min(u128::from(room)) as u64);
     }
 
-    /// Takes tokens, into debt if necessary.
+    /// Takes the tokens for `bytes`; the bucket goes into debt if it holds fewer.
     #[inline]
     pub(super) fn spend(&mut self, bytes: u64) {
         self.tokens = self.tokens.saturating_sub(units(bytes));
@@ -72,7 +72,8 @@ mod tests {
     /// Tokens arrive exactly at any rate.
     #[test]
     fn tokens_arrive_exactly_at_any_rate() {
-        // Rates: 3 B/s, 12.5 MB/s, 125 GB/s and a prime number. A step is a prime number of nanoseconds.
+        // The rates are 3 B/s, 12.5 MB/s, 125 GB/s and a prime number of B/s. Each step is a prime number of
+        // nanoseconds.
         for rate in [3, 12_500_000, 125_000_000_000, 999_983] {
             let mut bucket = Bucket::new(Rate::from_bytes_per_sec(rate), Bytes::new(2_000_000));
             bucket.spend(2_000_000);
@@ -97,7 +98,7 @@ mod tests {
         assert!(bucket.covers(10) && !bucket.covers(11));
     }
 
-    /// A change of rate creates no tokens and keeps those that fit.
+    /// A change of rate creates no tokens and keeps the tokens that fit into the new depth.
     #[test]
     fn rate_change_keeps_tokens_that_fit() {
         let mut bucket = Bucket::new(Rate::from_bytes_per_sec(1_000), Bytes::new(100));
@@ -112,7 +113,7 @@ mod tests {
         assert_eq!(bucket.until_paid(), Nanos::from_nanos(1));
     }
 
-    /// Extreme rates and depths do not overflow.
+    /// Extreme rates and depths cause no integer overflow.
     #[test]
     fn extreme_values_do_not_overflow() {
         let mut endless = Bucket::new(Rate::MAX, Bytes::new(u64::MAX));

@@ -10,12 +10,12 @@ use crate::limit::Limit;
 use crate::queue::backlog::{Backlog, MTU, Room};
 
 pub(super) const PRIORITIES: usize = Htb::PRIORITIES as usize;
-/// Number of levels. Leaves have level 0, the link the highest level.
+/// Number of levels. Leaves have level 0; the link has the highest level.
 pub(super) const LEVELS: usize = Htb::MAX_DEPTH + 1;
 
 /// Upper bound of a default quantum, in bytes.
 const LARGEST_QUANTUM: u64 = 200_000;
-/// A default bucket holds at least the tokens of this time, because capacity traces have a resolution of a millisecond.
+/// Minimum time whose tokens fit into a default bucket: the resolution of capacity traces.
 const BURST_TIME: Nanos = Nanos::from_millis(1);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) struct Class<F> {
     pub(super) policed: bool,
     pub(super) priority: usize,
     pub(super) quantum: i64,
-    /// Bytes left to send in the turn of the leaf, by level of the lender.
+    /// Number of bytes that the leaf may still send in its turn, by level of the lender.
     pub(super) deficits: [i64; LEVELS],
     pub(super) backlog: Backlog<F>,
     pub(super) counts: Counts,
@@ -70,7 +70,7 @@ impl<F: Frame> Class<F> {
         self.filled_at = self.filled_at.max(now);
     }
 
-    /// The mode of the class, and the time until the mode changes if no packet is sent.
+    /// The current mode of the class, and the time until this mode changes if no packet is sent.
     pub(super) fn mode_now(&self) -> (Mode, Nanos) {
         let (ceil, rate) = (self.ceil.until_paid(), self.tokens.until_paid());
         if self.policed || ceil.max(rate).is_zero() {
@@ -88,7 +88,7 @@ impl<F: Frame> Class<F> {
             _ if matches!(room, Room::Idle) => Room::Idle,
             Limit::Packets(packets) => Room::Packets(packets),
             Limit::Bytes(bytes) => Room::Bytes(bytes.as_u64()),
-            // One packet may wait at any rate.
+            // An empty queue accepts a packet, whatever the rate.
             Limit::Time(_) if self.backlog.packets() == 0 => Room::Idle,
             Limit::Time(wait) if self.rate.time_for(Bytes::new(self.backlog.bytes())) <= wait => Room::Idle,
             Limit::Time(_) => Room::Packets(self.backlog.packets()),
@@ -117,7 +117,7 @@ pub(super) struct Derived {
 }
 
 impl Derived {
-    /// Computes the values. `round` bounds the duration of the turns of all other classes.
+    /// Computes the values. `round` is an upper bound of the time that the turns of all other classes take.
     pub(super) fn new(class: &HtbClass, round: Nanos, rate: Rate, ceil: Option<Rate>) -> Self {
         let depth = |rate: Rate| Bytes::new(MTU.saturating_add(rate.over(round).as_u64()));
         let quantum = class.quantum.map_or(rate.as_bytes_per_sec() / 10, u64::from);

@@ -15,7 +15,7 @@ const LINK_RATE: u64 = 1_000_000;
 const LINK: Rate = Rate::from_bytes_per_sec(LINK_RATE);
 const NS: Nanos = Nanos::from_nanos(1);
 
-/// A random class: parent, weight among its siblings, ceiling, priority, quantum, burst, policed.
+/// A random class: its parent, weight among its siblings, ceiling, priority, quantum, burst, and whether it is policed.
 type Seed = (Option<usize>, u64, Option<u64>, u8, Option<u32>, Option<u64>, bool);
 
 fn seeds() -> impl Strategy<Value = Vec<Seed>> {
@@ -105,7 +105,8 @@ impl Model {
         [filled(rates, *rate), filled(ceils, ceil.unwrap_or(Rate::MAX))]
     }
 
-    /// The class whose tokens a leaf may use, if any; `Some(None)` is the link.
+    /// The class whose tokens a leaf may use: `Some(Some(class))`, `Some(None)` for the link, or `None` if the leaf may
+    /// not send.
     fn lender(&self, leaf: usize, now: Nanos) -> Option<Option<usize>> {
         let mut class = leaf;
         loop {
@@ -123,7 +124,8 @@ impl Model {
         }
     }
 
-    /// Level of a leaf: zero if it uses its own tokens, otherwise higher for a lender nearer to the link.
+    /// Level of a leaf: zero if the leaf uses its own tokens; otherwise, the nearer the lender is to the link, the
+    /// higher the level.
     fn level(&self, leaf: usize, lender: Option<usize>) -> usize {
         let mut depth = 0;
         let mut class = lender;
@@ -134,7 +136,7 @@ impl Model {
         if lender == Some(leaf) { 0 } else { 100 - depth }
     }
 
-    /// The eligible leaves of the best level and, within it, the best priority.
+    /// The eligible leaves of the best level and, within this level, of the best priority.
     fn eligible(&self, now: Nanos) -> Vec<usize> {
         let backlogged = (0..self.queues.len()).filter(|&leaf| !self.queues[leaf].is_empty());
         let rank = |leaf| {
@@ -236,7 +238,7 @@ fn run(htb: &Arc<Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>
             Some((_, packet)) => {
                 let leaf = usize::from(htb.leaf_of(packet.flow, None));
                 prop_assert!(eligible.contains(&leaf), "{:?}: {} of {:?}", now, leaf, eligible);
-                // Within a leaf, packets leave first in, first out.
+                // The packets of one leaf leave in order of arrival.
                 prop_assert_eq!(model.leave(now, leaf).seq, packet.seq);
                 left.push((now, packet.seq));
                 // Carry the remainder, as a transmitter does.
@@ -253,7 +255,7 @@ fn run(htb: &Arc<Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>
         }
         prop_assert_eq!(queue.packets(), model.queues.iter().map(|queue| queue.len() as u64).sum::<u64>());
     }
-    // The remaining packets can never leave.
+    // No packet that remains in the queue can ever leave.
     prop_assert!(model.eligible(model.at + Nanos::from_secs(1_000_000)).is_empty());
     prop_assert_eq!(left.len() as u64 + stats.dropped() + queue.packets(), arrivals.len() as u64);
     let total = |of: fn(&ClassStats) -> u64| {
@@ -268,7 +270,7 @@ fn run(htb: &Arc<Htb>, arrivals: &[(u64, u32, u16)]) -> Result<Vec<(Nanos, u64)>
 }
 
 proptest! {
-    /// Every choice of the scheduler is eligible in the model, and no class exceeds its ceiling by more than its
+    /// Every leaf that the scheduler serves is eligible in the model, and no class exceeds its ceiling by more than its
     /// bursts.
     #[test]
     fn htb_schedule_matches_the_model_and_ceilings(seeds in seeds(), arrivals in arrivals()) {
@@ -276,7 +278,7 @@ proptest! {
         let left = run(&htb, &arrivals)?;
         for (number, class) in (0u8..).zip(htb.classes()) {
             let Some(ceil) = class.ceil.filter(|_| !class.policed) else { continue };
-            // Whether a leaf is this class or below it.
+            // Returns whether a leaf is class `number` itself or one of its descendants.
             let within = |mut leaf: u8| loop {
                 match htb.classes()[usize::from(leaf)].parent {
                     _ if leaf == number => return true,
@@ -288,8 +290,9 @@ proptest! {
                 let (_, flow, size) = arrivals[seq as usize];
                 within(htb.leaf_of(flow, None)).then_some((at, u64::from(size)))
             }).collect();
-            // Descendants may send with their own tokens despite the debt of this class: up to their bursts, plus a
-            // packet of debt each. A policed class may have accepted two bursts whose packets were queued.
+            // Descendants may send with their own tokens despite the debt of this class: each up to its burst, plus one
+            // packet of debt. A policed descendant may have accepted the packets of two bursts, which were still
+            // queued.
             let below = (0u8..).zip(htb.classes()).filter(|(other, _)| *other != number && within(*other));
             let allcarry: u64 = below.map(|(_, class)| {
                 let burst = Derived::new(class, round(&htb, LINK), class.rate, class.ceil).burst.as_u64() + 1_500;
@@ -300,7 +303,7 @@ proptest! {
                 let mut bytes = 0;
                 for &(at, size) in &sizes[first..] {
                     bytes += size;
-                    // The last packet may leave while there is no debt.
+                    // The last packet may leave as soon as the class is not in debt, so its size adds to the limit.
                     let most = ceil.over(at - sizes[first].0).as_u64() + 1 + depth + size + allcarry;
                     prop_assert!(bytes <= most, "class {number}: {bytes} B since {:?} at {at:?}, {most} B may", sizes[first].0);
                 }
@@ -308,7 +311,7 @@ proptest! {
         }
     }
 
-    /// The link wakes exactly when necessary: departures and their times equal those of a queue that is polled
+    /// The link wakes exactly when necessary: its departures and their times equal those of a queue that is polled
     /// continuously.
     #[test]
     fn htb_link_wakes_exactly_when_tokens_suffice(seeds in seeds(), arrivals in arrivals()) {
@@ -346,7 +349,7 @@ proptest! {
         let ends = pass(&mut link, &arrivals)?;
         let waiting = link.backlog_packets(Nanos::MAX);
         prop_assert_eq!(ends.len() as u64 + waiting + link.stats().dropped(), arrivals.len() as u64);
-        // Every ceiling is above zero and the link lends, so no packet remains in any class.
+        // Every ceiling is above zero and the link always lends, so no packet remains in any class.
         prop_assert_eq!(waiting, 0);
         for (leaf, _) in (0u8..).zip(htb.classes()) {
             let own = ends.iter().map(|&(_, seq)| seq).filter(|&seq| htb.leaf_of(arrivals[seq as usize].1, None) == leaf);

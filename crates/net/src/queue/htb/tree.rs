@@ -11,7 +11,7 @@ use crate::limit::Limit;
 pub struct HtbClass {
     /// Name in results.
     pub name: String,
-    /// Number of the parent class, which lends; `None`: the parent is the link, which always lends.
+    /// Number of the parent class, from which the class borrows; `None`: the parent is the link, which always lends.
     pub parent: Option<u8>,
     /// Assured rate.
     pub rate: Rate,
@@ -20,15 +20,15 @@ pub struct HtbClass {
     /// Priority among classes that may send and among borrowers of the same class; the lowest number goes
     /// first.
     pub priority: u8,
-    /// Bytes per turn; `None`: the bytes of a tenth of a second at `rate`, limited to 1500 to 200 000.
+    /// Bytes per turn; `None`: the bytes of a tenth of a second at `rate`, but at least 1500 and at most 200 000.
     pub quantum: Option<u32>,
     /// Depth of the bucket of `rate`; `None`: one packet plus the tokens of a millisecond and of the time in which the
     /// link sends two packets per leaf.
     pub burst: Option<Bytes>,
     /// Depth of the bucket of `ceil`, with the same default.
     pub ceil_burst: Option<Bytes>,
-    /// Queue limit, where times are converted at the class's rate; `None`: the link's limit, where times are converted
-    /// at the link's rate.
+    /// Queue limit; a limit in time is converted to bytes at the class's rate. `None`: the link's limit, in which a
+    /// time is converted at the link's rate.
     pub limit: Option<Limit>,
     /// Whether the class is policed: arrivals beyond its tokens are dropped, and the class never borrows.
     pub policed: bool,
@@ -114,7 +114,7 @@ impl Htb {
     /// Creates a tree of classes. Packets without a class join `default`, a leaf.
     ///
     /// # Errors
-    /// If the classes form no tree within the limits, or the default is not a leaf.
+    /// If the classes do not form a tree within the limits, or the default class is not a leaf.
     pub fn new(classes: Vec<HtbClass>, default: u8) -> Result<Self, HtbError> {
         if classes.is_empty() {
             return Err(HtbError::NoClass);
@@ -149,8 +149,8 @@ impl Htb {
         if htb.is_leaf(default) { Ok(htb) } else { Err(HtbError::Default(default)) }
     }
 
-    /// Sets the class of each flow, in order of flow number. Flows beyond the list, or whose class is not a leaf, join
-    /// the default class.
+    /// Sets the class of each flow, in order of flow number. Flows beyond the list, and flows whose class is not a
+    /// leaf, join the default class.
     #[must_use]
     pub fn with_flows(mut self, flows: Vec<u8>) -> Self {
         self.flows = flows;

@@ -1,10 +1,10 @@
 //! Position in a round robin among classes.
 
-/// A set of class numbers up to 63, and the current position in the round.
+/// A set of class numbers from 0 to 63, and the current position in the round robin among them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Turn {
     members: u64,
-    /// The first member at or after this number has the turn.
+    /// Position in the round: the first member at or after this number has the turn.
     at: u8,
 }
 
@@ -34,8 +34,8 @@ impl Turn {
         Some(usize::from(self.at))
     }
 
-    /// The member with the turn in this round, or at its end the first member of the next round. The set must not be
-    /// empty.
+    /// The member with the turn in this round or, at the end of the round, the first member of the next round. The set
+    /// must not be empty.
     #[inline]
     pub(super) fn next_or_first(&mut self) -> usize {
         self.next().unwrap_or_else(|| {
