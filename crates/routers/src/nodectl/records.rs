@@ -34,7 +34,7 @@ pub(super) struct Record {
     pub(super) before: Option<(u64, bool)>,
     /// Path before the negotiation.
     pub(super) path_before: u8,
-    /// Whether this port is its bottleneck.
+    /// Whether this port is the flow's bottleneck.
     bottleneck: bool,
     /// Time of the last notification or change of rate.
     pub(super) notified_at: Nanos,
@@ -154,7 +154,7 @@ impl ReservationTable {
         })
     }
 
-    /// Inputs of Algorithm 1, without one transmission.
+    /// Inputs of Algorithm 1; leaves out the transmission `without`.
     pub(super) fn load(&mut self, without: Option<u32>) -> Load {
         let mut load = Load {
             total: self.total,
@@ -388,7 +388,7 @@ mod tests {
     }
 
     proptest! {
-        /// The incremental sums equal those of the records.
+        /// The incremental sums equal the sums over all records.
         #[test]
         fn incremental_sums_match_the_records(
             calls in prop::collection::vec((0u8..5, 0u32..12, 0u32..5, 0u64..1000, any::<bool>()), 1..300),
