@@ -110,7 +110,7 @@ enum PendingConfirm {
 struct Feature {
     number: u8,
     side: Side,
-    /// Non-negotiable.
+    /// Whether the feature is non-negotiable.
     nn: bool,
     value: u64,
     /// Number in the outstanding Change of an NN feature.

@@ -66,7 +66,7 @@ pub struct Rcp {
     slot_end: Nanos,
     /// Whether the state stays unchanged until a packet arrives.
     asleep: bool,
-    /// Bytes counted in this slot, and in the next slot.
+    /// Bytes counted in this slot, and bytes of arrived packets that count in the next slot.
     arrived: f64,
     spill: f64,
     /// Sum of the sizes of packets with an RTT, and of the RTTs weighted by size, in byte seconds.

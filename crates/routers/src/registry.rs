@@ -49,7 +49,7 @@ macro_rules! registry {
             pub fn memory(&self) -> usize { match self { $(Self::$Type(a) => size_of::<$Type>() + a.memory()),+ } }
             /// Reports named internals.
             pub fn telemetry(&self, sink: TelemetrySink<'_>) { match self { $(Self::$Type(a) => a.telemetry(sink)),+ } }
-            /// Its description.
+            /// Description of the algorithm.
             pub fn info(&self) -> &'static RouterInfo { match self { $(Self::$Type(_) => &<$Type as Router>::INFO),+ } }
         }
     };
@@ -72,7 +72,7 @@ impl AnyRouter {
 /// An entry of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterEntry {
-    /// Its description.
+    /// Description of the algorithm.
     pub info: &'static RouterInfo,
     source: &'static str,
     build: fn(&RouterSetup) -> AnyRouter,

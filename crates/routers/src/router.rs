@@ -16,7 +16,7 @@ pub struct RouterInfo {
     pub summary: &'static str,
     /// Provenance of its definition.
     pub provenance: Provenance,
-    /// Its parameters.
+    /// Parameters of the algorithm.
     pub params: &'static [Param],
 }
 
@@ -36,7 +36,7 @@ pub struct RouterSetup {
 /// A router algorithm. For one packet the order of calls is: `on_open` or `on_close` if it opens or ends a
 /// flow, then `on_arrival`, then, unless the queue drops it, `on_departure` at the start of its transmission.
 pub trait Router {
-    /// Its description.
+    /// Description of the algorithm.
     const INFO: RouterInfo;
     /// Whether the algorithm needs [`Router::on_return`].
     const RETURNS: bool = false;

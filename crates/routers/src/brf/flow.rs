@@ -54,7 +54,7 @@ pub(super) struct Flow {
     pub(super) rtt: Nanos,
     /// The flow's share, as a base of [`super::shares::Shares`].
     pub(super) base: f64,
-    /// Its measured demand and usage; infinite if the flow could use any share.
+    /// The flow's measured demand and usage; an infinite value means that the flow could use any share.
     pub(super) demand: f64,
     pub(super) used: f64,
     /// Bytes sent in total.
@@ -238,7 +238,7 @@ impl Flow {
         (!time.is_zero()).then(|| bytes as f64 / time.as_secs_f64())
     }
 
-    /// Takes the mean rate; later periods form a new mean.
+    /// Returns the mean rate; later periods form a new mean.
     pub(super) fn take_mean(&mut self) -> Option<f64> {
         let mean = self.mean_rate();
         self.measured = (0, Nanos::ZERO);

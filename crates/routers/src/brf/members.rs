@@ -23,10 +23,10 @@ impl Brf {
         Some(self.learned.predict(tuple)? * margin)
     }
 
-    /// Credible half-open BRF flows without a share.
+    /// Number of credible half-open BRF flows without a share.
     pub(super) fn waiting(&self) -> usize {
         if self.literal {
-            return 0; // (10) counts flows, not handshakes
+            return 0; // as printed, equation 10 counts flows, not handshakes
         }
         let half_open = self.half_open[Class::Brf as usize];
         half_open.saturating_sub(self.reserved).min(self.credible_half_open())

@@ -126,7 +126,7 @@ pub(super) fn level(load: &Load, expected: f64) -> Option<u64> {
 /// One subflow of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Its negotiated Max, above zero.
+    /// The Max of the subflow's first request, above zero.
     pub(super) weight: u64,
     /// Maximum rate that the subflow can use.
     pub(super) most: u64,
@@ -316,7 +316,8 @@ mod tests {
         let (total, rate) = (256_000, 1_000);
         let newcomer = given(&load(total, &[(rate, true); 256]), 1.0, ALL);
         assert_eq!(newcomer, (988, Adjust::Above(988)));
-        // Then 256 000 - 257 * 988 = 2084 are free: the mean of all 258 is 992, less than 2/128 above 988.
+        // Then 256 000 - 257 * 988 = 2084 B/s are free: the mean rate of all 258 transmissions is 992 B/s, less than a
+        // fraction of 2/128 above 988 B/s.
         let next = given(&load(total, &[(988, true); 257]), 1.0, ALL);
         assert_eq!(next, (992, Adjust::None));
         let last = given(&load(total, &[(988, true); 258]), 1.0, ALL);

@@ -78,7 +78,7 @@ pub enum Message {
         max: Rate,
         /// Minimum useful rate.
         min: Rate,
-        /// Its subject.
+        /// Subject of the message.
         id: Id,
         /// RTT of the requester and [`ATTENDED`]; an answer repeats the field of its request.
         rtt_us: u32,
@@ -87,7 +87,7 @@ pub enum Message {
     Adjustment {
         /// Type.
         kind: Adjustment,
-        /// Its subject.
+        /// Subject of the message.
         id: Id,
         /// New rate; zero in a termination.
         speed: Rate,
@@ -166,7 +166,7 @@ impl Id {
 }
 
 impl Message {
-    /// Its subject.
+    /// Subject of the message.
     pub const fn id(&self) -> Id {
         match *self {
             Self::Negotiation { id, .. } | Self::Adjustment { id, .. } => id,

@@ -18,7 +18,7 @@ pub(super) struct Record {
     pub(super) transmission: u32,
     /// Next subflow of the transmission.
     next: u32,
-    /// Its weight among subflows: the Max of its first request, at most the port's bandwidth.
+    /// The flow's weight among subflows: the Max of its first request, at most the port's bandwidth.
     pub(super) weight: u64,
     /// The Rtt field of its last request; only an answer that repeats it counts.
     pub(super) token: u32,
@@ -27,7 +27,7 @@ pub(super) struct Record {
     pub(super) path: u8,
     /// Rate allocated to its last request; more than `rate` if other nodes or the endpoints allow less.
     pub(super) allocated: u64,
-    /// Its reservation.
+    /// The flow's reservation.
     rate: u64,
     /// During a negotiation, the reservation before it (zero for the first negotiation) and whether the port was the
     /// bottleneck.

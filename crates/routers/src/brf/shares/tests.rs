@@ -67,7 +67,8 @@ fn joining_flow_takes_a_sufficient_residual() {
 #[test]
 fn joining_flow_scales_others_if_residual_is_small() {
     let mut shares = shares(100.0);
-    // Shares of 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others keep (100 − 30)/90 of their shares.
+    // Two flows have shares of 60 and 40 and use 60 and 30. R = 10 is less than the new flow's 30, so the two flows
+    // keep (100 − 30)/90 of their shares.
     let bases = divide(&mut shares, &[(f64::INFINITY, 60.0), (40.0, 30.0)]);
     near(shares.rate(bases[1]), 40.0);
     let joined = shares.join(30.0);
@@ -111,7 +112,7 @@ fn equation_14_gives_limited_flows_usage_others_rest() {
 fn all_flows_limited_share_the_remainder_equally() {
     let mut shares = shares(100.0);
     let bases = divide(&mut shares, &[(10.0, 9.0), (20.0, 18.0), (40.0, 36.0)]);
-    // 100 - (10 + 20 + 40) = 30, ten for each.
+    // The remainder of 100 - (10 + 20 + 40) = 30 gives ten to each flow.
     for (base, expected) in bases.into_iter().zip([20.0, 30.0, 50.0]) {
         near(shares.rate(base), expected);
     }
@@ -231,7 +232,8 @@ proptest! {
         // Base and latest measured usage of each flow.
         let mut flows: Vec<(f64, f64)> = Vec::new();
         let mut unused = 0.0;
-        // The configured floor, or half of the smallest equal share since the last full allocation.
+        // The floor in force: the configured floor, or half of the smallest equal share since the last full allocation
+        // if that is less.
         let mut floor = least;
         for op in ops {
             match op {
