@@ -18,11 +18,11 @@ pub const HALF_OPEN: usize = 16;
 /// Answers per second and address, or 64-bit prefix of IPv6.
 pub const ANSWERS_PER_SECOND: u64 = 20;
 
-/// Answers in a burst to an address that was silent.
+/// Maximum number of answers in a burst to an address that was silent before.
 pub const ANSWER_BURST: u64 = 40;
 
-/// Least time between two Resets without a connection; each has at most eight bytes more than the packet it
-/// answers.
+/// Least time between two Resets without a connection; such a Reset has at most eight bytes more than the packet that
+/// it answers.
 pub const REFUSAL_INTERVAL: Nanos = Nanos::from_millis(10);
 
 /// Answers that wait for the end of a receive call.

@@ -19,7 +19,7 @@ const RAW: u32 = 101;
 const UDP: u8 = 17;
 const HOPS: u8 = 64;
 
-/// The capture of a socket, if any. A capture that fails ends; the connections continue.
+/// The capture of a socket, if any. When a write to the capture fails, the capture ends and the connections continue.
 #[derive(Default)]
 pub struct Recorder {
     path: PathBuf,
@@ -64,7 +64,7 @@ impl Recorder {
 
     fn end(&mut self, error: io::Error) {
         self.failure = Some(error);
-        // The buffered rest cannot be written either.
+        // Discard the buffered bytes, which cannot be written either.
         if let Some(capture) = self.capture.take() {
             let _ = capture.file.into_parts();
         }
@@ -118,7 +118,7 @@ impl Capture {
         let length = udp::HEADER + dccp.len();
         let packet = &mut self.packet;
         packet.clear();
-        // A packet from IPv4 to an IPv6 socket was an IPv4 packet.
+        // A packet between an IPv4 peer and an IPv6 socket is an IPv4 packet on the wire.
         let plain = |address: SocketAddr| SocketAddr::new(address.ip().to_canonical(), address.port());
         let (from, to) = (plain(from), plain(to));
         let addresses = match (from, to) {

@@ -71,7 +71,7 @@ fn receive(port: &mut Port, session: &mut Session<'_>, now: Nanos) -> Result<(),
     let Port { socket, recorder, .. } = &mut *port;
     let received = socket.receive(|packet| {
         if packet.from != addresses.remote {
-            return; // arrived before the socket was connected to its peer
+            return; // such a packet arrived before the socket was connected to its peer
         }
         recorder.write(packet.from, addresses.local, packet.ecn, packet.bytes);
         // RFC 6773: drop malformed packets without an answer.

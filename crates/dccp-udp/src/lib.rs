@@ -4,14 +4,14 @@
 //! sends its packets. One task drives a sender's connection, or all connections of a receiver.
 //!
 //! ## Time
-//! A connection's time is the monotonic clock since the start, read for each outgoing batch. If the task
-//! wakes late, as on a busy machine, it processes all overdue events. The connection compensates the pacing
-//! delay up to a round trip (RFC 5348 section 4.6), and sources keep their schedule from the start.
+//! A connection's time is the time on the monotonic clock since the start of the run, read for each outgoing batch. If
+//! the task wakes late, as on a busy machine, it processes all overdue events. The connection compensates for pacing
+//! delays of up to a round trip (RFC 5348 section 4.6), and sources stay on the schedule that they had at the start.
 //!
 //! ## Delay
-//! A datagram begins with the time of its writing: eight bytes, big-endian nanoseconds of `CLOCK_REALTIME`. The
-//! difference at the receiver is a one-way delay if both endpoints share a clock, as on one host. It includes the time
-//! in the sender's queue.
+//! A datagram begins with the time at which the source wrote it: eight bytes, big-endian nanoseconds of
+//! `CLOCK_REALTIME`. The arrival time minus this time is a one-way delay if both endpoints share a clock, as on one
+//! host. The delay includes the time in the sender's queue.
 //!
 //! ## ECN
 //! The codepoint of each IP header is set and read (`IP_TOS`, `IP_RECVTOS` and their IPv6 equivalents).

@@ -21,7 +21,8 @@ pub struct AddressPair {
 }
 
 impl AddressPair {
-    /// Packets leave from the address that the peer knows; a wildcard socket would let the system choose the address.
+    /// Source address of outgoing packets: the address that the peer knows. On a wildcard socket the system would
+    /// otherwise choose the address.
     fn source(self) -> Option<IpAddr> {
         Some(self.local.ip()).filter(|ip| !ip.is_unspecified())
     }
@@ -31,7 +32,7 @@ impl AddressPair {
 pub struct Port {
     pub socket: Socket,
     pub recorder: Recorder,
-    /// Packets that leave in one call: their bytes, the size of each, their codepoint.
+    /// Packets that leave in one call: their bytes, the size of each packet, and their ECN codepoint.
     batch: Vec<u8>,
     size: usize,
     ecn: u8,
@@ -108,7 +109,7 @@ impl Port {
         !self.extra.is_empty()
     }
 
-    /// Sends the batch as soon as the system accepts it. Discards the batch even on an error.
+    /// Sends the batch, and waits until the system accepts it. Discards the batch even on an error.
     ///
     /// # Errors
     /// The system's error.
@@ -119,8 +120,8 @@ impl Port {
         let refused = [Errno::IO, Errno::INVAL].map(|errno| Some(errno.raw_os_error()));
         let batched = self.batch.len() > self.size;
         let mut done = self.send_batch(addresses, &self.batch).await;
-        // If the interface cannot segment a batch, send single packets from now on. Datagrams that are too
-        // long for the interface fail in the same way; then the first packet shows the error.
+        // If the interface cannot segment a batch, send single packets from now on. Datagrams that are too long for the
+        // interface cause the same error; then sending the first single packet fails too and returns the error.
         if let Err(error) = &done
             && batched
             && refused.contains(&error.raw_os_error())
@@ -154,7 +155,7 @@ impl Port {
         }
     }
 
-    /// Sends one packet if that is possible without waiting: for answers without a connection.
+    /// Sends one packet, an answer without a connection, if the socket accepts the packet without waiting.
     pub fn answer(&mut self, addresses: AddressPair, packet: &[u8]) {
         self.recorder.write(addresses.local, addresses.remote, 0, packet);
         let _ = self.socket.send(addresses.remote, addresses.source(), 0, packet, packet.len());

@@ -63,7 +63,7 @@ pub struct Report {
     pub remote: String,
     /// The sender's scheme; `None` at the receiver.
     pub scheme: Option<&'static str>,
-    /// Number of the CCID for the data, at both endpoints.
+    /// Number of the CCID that controls the data; both endpoints report the same number.
     pub ccid: u8,
     /// Seconds since the connection opened.
     pub duration_s: f64,
@@ -93,7 +93,7 @@ pub struct Report {
     pub unreported: u64,
     /// At the receiver: copies of datagrams, which no other counter includes.
     pub duplicates: u64,
-    /// At the receiver: datagrams older than its history, which counts them neither as received nor as copies.
+    /// At the receiver: datagrams older than its history of arrivals. These count neither as received nor as copies.
     pub too_late: u64,
     /// At the sender: `lost` as a percentage of datagrams sent.
     pub loss_percent: Option<f64>,

@@ -34,18 +34,18 @@ use crate::table::Table;
 use crate::timewait::TimeWait;
 use crate::{TICK, block_on};
 
-/// More connections than this share one line of progress.
+/// If more than this number of connections are open, they share one line of progress.
 const MANY: usize = 8;
 /// Interval at which the progress of at most [`MANY`] connections is checked.
 const PROGRESS_CHECK: Nanos = Nanos::from_millis(250);
 /// Progress interval of more than [`MANY`] connections.
 const OVERVIEW_INTERVAL: Nanos = Nanos::from_secs(1);
 
-/// Receives until the caller stops it, its duration ends or, with `once`, a connection has ended. The caller receives
-/// all reports; returns the last report, if any.
+/// Receives until the caller requests a stop, the duration ends or, with `once`, a connection has ended. The caller
+/// receives all reports; returns the last report, if any.
 ///
 /// # Errors
-/// If it cannot listen, or its only connection fails.
+/// If the receiver cannot listen, or its only connection fails.
 pub fn receive(settings: &Settings, caller: &dyn Caller) -> Result<Option<Report>, LiveError> {
     let bound = StdSocket::bind(settings.address).map_err(|error| LiveError::Socket(settings.address, error))?;
     receive_on(bound, settings, caller)
@@ -92,7 +92,7 @@ pub struct Server<'a> {
     local: SocketAddr,
     table: Table<'a>,
     timewait: TimeWait,
-    /// When set, refuses further connections.
+    /// The stop request; once set, further connections are refused.
     stop: Stop,
     /// With `once`, the served connection: the first that completed its handshake.
     served: Option<Flow>,
@@ -192,7 +192,7 @@ impl<'a> Server<'a> {
         }
         if entry.session.is_over() && entry.session.was_connected() && !entry.session.is_dismissed() {
             match entry.session.outcome(now, caller) {
-                // A failed connection does not end the others; its report states the end.
+                // A failed connection does not end the other connections; its report states how it ended.
                 Err(LiveError::PeerGone(_, _, report)) if !self.settings.once => self.last = Some(Ok(*report)),
                 Err(LiveError::Reset(..)) if !self.settings.once => {}
                 result => self.last = Some(result),
@@ -240,7 +240,7 @@ impl<'a> Server<'a> {
         });
         failed?;
         match received {
-            // ICMP errors concern one peer, whose connection has timers.
+            // Ignore ICMP errors: they concern one peer, and the timers of that peer's connection detect a failure.
             Err(error) if !is_transient(&error) && error.kind() != io::ErrorKind::ConnectionRefused => {
                 Err(LiveError::Socket(self.local, error))
             }
@@ -278,7 +278,7 @@ impl<'a> Server<'a> {
         Ok(())
     }
 
-    /// Opens a connection for a packet without one, or answers it.
+    /// Opens a connection for a packet that belongs to none, or answers the packet.
     fn open(
         &mut self,
         now: Nanos,
@@ -330,7 +330,7 @@ impl<'a> Server<'a> {
         } else if request && header.service != self.settings.config.service {
             Some(ResetCode::BadServiceCode)
         } else {
-            // An incomplete handshake does not exclude others.
+            // Only a full server refuses Requests; an incomplete handshake does not exclude other handshakes.
             (request && self.is_full()).then_some(ResetCode::TooBusy)
         }
     }
@@ -341,8 +341,8 @@ impl<'a> Server<'a> {
         taken || self.table.connected() >= self.settings.connections
     }
 
-    /// Handles a completed handshake: serves the connection, and with `once` dismisses all others, or dismisses the
-    /// connection.
+    /// Handles a completed handshake: either serves the connection, and with `once` dismisses all other connections, or
+    /// dismisses this connection.
     fn on_connected(&mut self, now: Nanos, id: usize) {
         let others = self.settings.once && self.last.is_none() && self.served.is_none();
         let excess = self.table.connected() > self.settings.connections;

@@ -22,7 +22,7 @@ use crate::source::{Source, queue_for, realtime};
 
 /// Longest time for which one connection sends before received packets are processed.
 const MAX_TURN: Nanos = Nanos::from_millis(1);
-/// Clients draw one of the 16384 ports from this one on, so that packets of an earlier connection do not match.
+/// Clients draw one of the 16384 ports from this port on, so that packets of an earlier connection do not match.
 const FIRST_CLIENT_PORT: u16 = 49_152;
 
 /// Initial sequence numbers have 48 bits.
@@ -97,7 +97,7 @@ pub struct Session<'a> {
     addresses: AddressPair,
     /// Latest time passed to the connection.
     latest: Nanos,
-    /// More data to send than one turn takes.
+    /// Whether there is more data to send than one turn allows.
     busy: bool,
     observed: Observed,
     /// Time at which the source finished.
@@ -106,9 +106,9 @@ pub struct Session<'a> {
     closing_at: Option<Nanos>,
     over: bool,
     dismissed: bool,
-    /// The peer answered without progress until the timeout.
+    /// Whether the peer answered, but made no progress until the timeout.
     stalled: bool,
-    /// An Init Cookie opened the connection.
+    /// Whether an Init Cookie opened the connection.
     by_cookie: bool,
     /// Datagrams acknowledged so far, and the time of the last acknowledgement or of the last moment without waiting
     /// data.
@@ -128,8 +128,9 @@ impl<'a> Session<'a> {
     pub fn new(settings: &'a Settings, role: Role, addresses: AddressPair, now: Nanos) -> io::Result<Self> {
         let sender = role == Role::Client;
         let mut config = config(settings, role);
-        // An attacker off the path must not guess ports and numbers, or could forge a Reset (RFC 4340 section 7.2). The
-        // initial number comes from the system itself, so that a visible port reveals nothing about the number.
+        // An attacker off the path must not guess ports and numbers, otherwise it could forge a Reset (RFC 4340 section
+        // 7.2). The initial number comes from the system itself, so that a visible port reveals nothing about the
+        // number.
         let mut random = Random::stream(u64::from_ne_bytes(entropy()?), "dccp", 0);
         config.first_number = Some(u64::from_ne_bytes(entropy()?) & INITIAL_SEQ_MASK);
         if sender {
@@ -137,7 +138,7 @@ impl<'a> Session<'a> {
             let default_queue = || queue_for(&settings.app, config.datagram, config.queue);
             config.queue = settings.queue.unwrap_or_else(default_queue);
             if matches!(settings.app, AppConfig::Bulk) {
-                config.overflow = Overflow::DropNewest; // bulk data waits for space
+                config.overflow = Overflow::DropNewest; // bulk data waits for queue space instead of being dropped
             }
         }
         let source = sender.then(|| {
@@ -277,7 +278,8 @@ impl<'a> Session<'a> {
         self.connection.close(now);
     }
 
-    /// Bytes that may leave now: before the peer has proved its address, a multiple of those received.
+    /// Bytes that may leave now. Before the peer has proved its address, the session sends at most a multiple of the
+    /// bytes received.
     fn room(&self) -> usize {
         if self.sender || self.was_connected() {
             return usize::MAX;
@@ -285,9 +287,9 @@ impl<'a> Session<'a> {
         (self.unproven.0 * AMPLIFICATION).saturating_sub(self.unproven.1)
     }
 
-    /// Runs due timers, writes and sends. Every action has the time at which it happens, not the time at
-    /// which it was due. A packet's time is its departure; otherwise the delay of a late timer would count as
-    /// round-trip time.
+    /// Runs due timers, writes and sends. Every action has the time at which it happens, not the time at which it was
+    /// due. A packet's time is the time of its departure; otherwise the delay of a late timer would count as round-trip
+    /// time.
     ///
     /// # Errors
     /// If the socket fails.
@@ -382,7 +384,7 @@ impl<'a> Session<'a> {
     pub(crate) fn report(&self, now: Nanos) -> Report {
         let age = self.observed.connected_at.map_or(Nanos::ZERO, |at| now - at);
         let written = self.source.as_ref().map_or(0, |source| source.datagrams);
-        // Exclude the time of final ACKs and the close, which carried no data.
+        // Exclude the time after the last data: the final ACKs and the close carry no data.
         let over = self.connection.state().is_over();
         let last = if over { self.observed.data_at.max(self.done_at.unwrap_or_default()) } else { now };
         let active = self.observed.connected_at.map_or(Nanos::ZERO, |at| last.max(at) - at);
@@ -394,14 +396,15 @@ impl<'a> Session<'a> {
     /// Reports the end of the connection.
     ///
     /// # Errors
-    /// If it did not end with a close.
+    /// If the connection did not end with a close.
     pub fn outcome(&self, now: Nanos, caller: &dyn Caller) -> Result<Report, LiveError> {
         let remote: SocketAddr = self.addresses.remote;
         let mut report = self.report(now);
         let code = self.observed.code.unwrap_or_default();
         report.reset_code = self.observed.code;
         report.reset_name = self.observed.code.and_then(ResetCode::from_wire).map(ResetCode::name);
-        // The peer answered our Close and had forgotten the connection when the Close was retransmitted.
+        // The peer's answer to our Close was lost, and the peer had forgotten the connection when the retransmitted
+        // Close arrived: this counts as closed.
         let forgotten = self.closing_at.is_some() && code == ResetCode::NoConnection as u8;
         let given_up = self.observed.gone || self.stalled;
         let closed = (code == ResetCode::Closed as u8 || forgotten) && !given_up;

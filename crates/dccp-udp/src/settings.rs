@@ -20,12 +20,12 @@ pub struct Settings {
     pub address: SocketAddr,
     /// The sender's application.
     pub app: AppConfig,
-    /// Limit of queued datagrams; by default what the application needs.
+    /// Limit of queued datagrams; the default depends on the application.
     pub queue: Option<usize>,
     /// Time after which a sender closes or a receiver ends.
     pub duration: Option<Duration>,
-    /// Longest wait for an answer to a Request, for ACKs of data and for the end of a close. A receiver also
-    /// gives up a sender from which no valid packet arrives for this time, for which DCCP has no timer.
+    /// Longest wait for an answer to a Request, for ACKs of data and for the end of a close. A receiver also gives up a
+    /// sender from which no valid packet arrives for this time; DCCP has no timer for this case.
     pub timeout: Duration,
     /// A receiver serves one connection, the first that completes its handshake, and ends after it.
     pub once: bool,

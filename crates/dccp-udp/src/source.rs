@@ -46,16 +46,16 @@ impl Source {
     }
 }
 
-/// Queue in datagrams of a backlogged source: a longer queue only adds delay.
+/// Queue length of a backlogged source, in datagrams; a longer queue would only add delay.
 const BULK_QUEUE: usize = 32;
-/// The queue holds the data of this time at the constant or mean rate, so that a sender that stalls this long loses
-/// nothing.
+/// The queue has space for the data of this time at the constant or mean rate, so that a sender that stalls for this
+/// time loses nothing.
 const STALL: Nanos = Nanos::from_millis(100);
 /// Largest default queue in bytes.
 const MAX_QUEUE_BYTES: u64 = 64 << 20;
 
-/// Default queue in datagrams of `size` bytes: for real-time sources the larger of the largest write and 100 ms of
-/// data, between `least` and 64 MiB.
+/// Default queue in datagrams of `size` bytes: for real-time sources, space for the larger of the largest write and 100
+/// ms of data; at least `least` datagrams and at most 64 MiB.
 pub fn queue_for(app: &AppConfig, size: u16, least: usize) -> usize {
     let bytes = match *app {
         AppConfig::Bulk => return BULK_QUEUE,

@@ -36,7 +36,7 @@ pub struct Entry<'a> {
     pub flow: Flow,
     pub session: Session<'a>,
     stage: Stage,
-    /// Time in `timers`.
+    /// The connection's time in `timers`.
     timer: Nanos,
     is_ready: bool,
 }
@@ -49,8 +49,8 @@ pub struct Table<'a> {
     by_flow: BTreeMap<Flow, usize>,
     /// The flow found last: packets of one flow come in batches.
     last: Option<(Flow, usize)>,
-    /// One time per connection, no later than its deadline. If a deadline moves later, the timer fires at the earlier
-    /// time and is set again.
+    /// One time per connection, no later than its deadline. If the deadline moves to a later time, the timer still
+    /// fires at the earlier time and is then set again.
     timers: BTreeSet<(Nanos, usize)>,
     ready: Vec<usize>,
     half_open: usize,
@@ -180,7 +180,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// All connections, for their end and for reports about few.
+    /// All connections, for the end of the run and for progress reports of few connections.
     pub fn all(&self) -> impl Iterator<Item = usize> + '_ {
         self.by_flow.values().copied()
     }

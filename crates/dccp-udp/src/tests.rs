@@ -118,7 +118,7 @@ impl<'a> TestServer<'a> {
     async fn answers(&mut self, now: Nanos) -> Vec<Vec<u8>> {
         self.port.socket.writable().await.expect("an open socket");
         self.server.advance(&|| now, &self.listener, &mut self.port).await.expect("the socket works");
-        // A marker after all other datagrams: loopback keeps their order.
+        // Send a marker after all other datagrams; loopback keeps the order of datagrams, so the marker arrives last.
         let to = self.clients.local_addr().expect("a bound socket");
         let addresses = AddressPair { local: self.port.socket.local(), remote: to };
         self.port.answer(addresses, b"end");
@@ -185,7 +185,7 @@ fn server_at_connection_limit_answers_too_busy() {
         assert_eq!(code(&answer), ResetCode::TooBusy as u8);
         third.on_packet(SECOND * 2, &answer[0], 0);
         assert!(third.state().is_over(), "the Reset does not end the Request");
-        // One connection closes, so that another can open.
+        // One connection closes, so that another connection can open.
         first.close(SECOND * 3);
         let answer = test.exchange(SECOND * 3, &mut first).await;
         assert_eq!(code(&answer), ResetCode::Closed as u8);
@@ -268,7 +268,7 @@ async fn receive_all(port: &mut Port) -> Vec<Vec<u8>> {
     found
 }
 
-/// A server gives up a silent sender after the timeout and serves others.
+/// A server gives up a silent sender after the timeout and continues to serve other senders.
 #[test]
 fn server_gives_up_silent_sender_after_timeout() {
     with_server(&settings(), async |mut test| {
@@ -349,7 +349,7 @@ fn socket_batch_keeps_sizes_and_codepoint() {
         let count = from.segments(100).min(5);
         let contents: Vec<u8> = (0..count as u8).flat_map(|n| [n; 100]).chain([9; 30]).collect();
         let segments = contents.len().div_ceil(100);
-        // Without segmentation offload each packet needs a call.
+        // Without segmentation offload each packet needs a separate call.
         let calls = if from.segments(100) >= segments { vec![&contents[..]] } else { contents.chunks(100).collect() };
         for call in calls {
             from.writable().await?;

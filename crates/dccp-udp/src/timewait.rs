@@ -9,7 +9,7 @@ use narrows_cc::Nanos;
 use narrows_dccp::udp::Flow;
 use narrows_host::buckets::Hasher;
 
-/// Maximum number of ended connections remembered; beyond it, the records that expire first are dropped.
+/// Maximum number of ended connections remembered; beyond this number, the records that expire first are dropped.
 pub const LIMIT: usize = 1 << 16;
 
 /// The table.

@@ -1,4 +1,4 @@
-//! Congestion control identifiers (CCIDs) and the feedback each of them uses.
+//! Congestion control identifiers (CCIDs) and the feedback that each CCID uses.
 
 use narrows_cc::Feedback;
 use narrows_cc::schemes::Entry;

@@ -9,7 +9,8 @@
 //! schedules feedback on received data.
 //!
 //! ## Retransmission and timeouts
-//! RFC 4340 has no keep-alive. It bounds waiting connections as follows (ours: not in the RFC):
+//! RFC 4340 has no keep-alive. Waiting connections are bounded as follows ("ours" marks limits that are not in the
+//! RFC):
 //!
 //! | state | retransmission | abort |
 //! |---|---|---|
@@ -33,10 +34,10 @@
 //! 2. Data waits until its CCID is agreed.
 //! 3. There is no proportional rate reduction: nothing is retransmitted, and RFC 4341 halves the window immediately.
 //! 4. A timeout without feedback sends a Sync, because there may be no data to send.
-//! 5. Data that exceeds the receive buffer or fails its Data Checksum is reported in Data Dropped options
-//!    (sections 9.3 and 11.7). Over UDP a Data Checksum failure indicates faulty memory or software, because
-//!    the UDP checksum covers the data. The endpoint obeys 'Application Not Listening' but never sends it: an
-//!    application either reads or closes. It never sends 'Delivered Corrupt'.
+//! 5. Data that exceeds the receive buffer or fails its Data Checksum is reported in Data Dropped options (sections 9.3
+//!    and 11.7). Over UDP a Data Checksum failure indicates faulty memory or software, because the UDP checksum covers
+//!    the data. The endpoint obeys 'Application Not Listening' but never sends this code: an application either reads
+//!    or closes. The endpoint never sends 'Delivered Corrupt'.
 //! 6. CCID 2 and CCID 3 respond to Receive Buffer drops and Slow Receiver as their RFCs require. For other
 //!    schemes the endpoint freezes window and rate for a round trip, and reduces both by one packet per drop.
 //!    Corrupt data counts as ECN marked.
@@ -116,13 +117,13 @@ pub struct Connection {
     inbox: Queue,
     /// Sequence numbers of the queued datagrams' packets.
     inbox_numbers: VecDeque<Seq>,
-    /// The application cannot keep up.
+    /// Whether the application cannot keep up.
     slow: bool,
     /// Pending events: Connected, PeerGone, Closed.
     connected: bool,
     gone: bool,
     closed: Option<u8>,
-    /// The application closed; queued data is sent first.
+    /// Whether the application has closed the connection; queued data is sent first.
     closing: bool,
     stats: Stats,
     /// Buffer for options.
@@ -204,7 +205,7 @@ impl Connection {
         !self.half.ended && self.half.queue.has_room()
     }
 
-    /// Makes the application backlogged with zero-filled datagrams of `size` bytes; 0 ends this.
+    /// Simulates a backlogged application that sends zero-filled datagrams of `size` bytes; size 0 ends the backlog.
     pub fn set_backlogged(&mut self, size: u16) {
         self.half.backlogged = (size > 0).then(|| size.min(self.config.datagram));
     }
@@ -289,12 +290,12 @@ impl Connection {
         self.half.rtt.last
     }
 
-    /// Latest round-trip time sample, if new since the last call.
+    /// Latest round-trip time sample, if the endpoint has taken a sample since the last call.
     pub fn take_rtt(&mut self) -> Option<Nanos> {
         self.half.rtt.unread.take()
     }
 
-    /// Loss event rate of the latest CCID 3 feedback; zero without any.
+    /// Loss event rate in the latest CCID 3 feedback; zero before the first feedback.
     pub fn loss_event_rate(&self) -> f64 {
         self.half.loss_event_rate
     }
@@ -315,7 +316,7 @@ impl Connection {
         self.half.sampled_until
     }
 
-    /// Numbers after the newest acknowledged packet and after the newest sent packet.
+    /// Packet numbers that follow the newest acknowledged packet and the newest sent packet.
     #[cfg(test)]
     pub(crate) fn sent_packets(&self) -> (u64, u64) {
         (self.half.records.known(), self.half.records.end())
@@ -331,7 +332,8 @@ impl Connection {
         self.half.packets
     }
 
-    /// Data packets that a timeout declared lost and no report has covered since: they may have arrived.
+    /// Number of data packets that a timeout declared lost and that no report has covered since; these packets may have
+    /// arrived.
     pub fn unreported_losses(&self) -> u64 {
         self.stats.unreported_losses + self.half.records.unreported_losses()
     }

@@ -11,8 +11,8 @@
 //! As with Ack Vectors, a receiver repeats a report until it is acknowledged.
 //!
 //! ## Differences
-//! 1. The RFC's description of that example puts packet 95 into two blocks; the run lengths 0, 0, 3 and 2 are
-//!    unambiguous.
+//! 1. The RFC describes the example above with packet 95 in two blocks. This file follows the example's run lengths 0,
+//!    0, 3 and 2, which put packet 95 into the third block only.
 
 use std::collections::VecDeque;
 
@@ -48,7 +48,7 @@ pub struct DropRun {
     pub code: u8,
 }
 
-/// Decodes the Drop Blocks in a packet's options, newest packet first; `ack` is its acknowledgement number.
+/// Decodes the Drop Blocks in a packet's options, newest packet first; `ack` is the packet's acknowledgement number.
 pub fn drop_runs(ack: Seq, bytes: &[u8]) -> impl Iterator<Item = DropRun> + '_ {
     let mut next = ack;
     options(bytes)
@@ -78,7 +78,7 @@ struct DroppedPacket {
 /// Receiver: drops not yet known to the sender.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingDrops {
-    /// Ascending by number.
+    /// Dropped packets, ascending by number.
     items: VecDeque<DroppedPacket>,
     limit: usize,
     /// Packets sent with drop reports, ascending.
@@ -132,7 +132,7 @@ impl PendingDrops {
         for item in self.items.iter_mut().rev() {
             let mut gap = next.minus(item.seq);
             if gap < 0 {
-                continue; // newer than the acknowledgement
+                continue; // the packet is newer than the acknowledgement number
             }
             let same = 0x80 | (item.code as u8) << 4;
             if gap == 0
@@ -168,7 +168,7 @@ impl PendingDrops {
     }
 }
 
-/// Sender: drops already reported, to count each once.
+/// Sender: drops that the receiver has already reported, so that each drop counts once.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct ReportedDrops {
     items: Vec<(Seq, u8)>,
@@ -276,7 +276,7 @@ mod tests {
                     let ack = base.add(n as i64 + 40);
                     let mut bytes = vec![];
                     pending.write(Seq::new(n), ack, 2_000, &mut bytes);
-                    // Some of these packets are acknowledged.
+                    // The sender acknowledges some of the packets that carry reports.
                     if random.chance(0.3) {
                         pending.acknowledged(Seq::new(n));
                         pending.acknowledged(Seq::new(n - 1));
@@ -299,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Receiver and sender remember a bounded number of drops, and reports fit their space.
+    /// Receiver and sender remember a bounded number of drops, and reports fit the space given.
     #[test]
     fn data_dropped_memory_is_bounded() {
         let mut pending = PendingDrops::new(10);

@@ -110,14 +110,14 @@ enum PendingConfirm {
 struct Feature {
     number: u8,
     side: Side,
-    /// Non-negotiable.
+    /// Whether the feature is non-negotiable.
     nn: bool,
     value: u64,
     /// Number in the outstanding Change of an NN feature.
     requested: u64,
     list: List,
     changing: bool,
-    /// The Change was sent at least once.
+    /// Whether the Change was sent at least once.
     sent: bool,
     mandatory: bool,
     confirm: PendingConfirm,
@@ -128,14 +128,14 @@ struct Feature {
 pub struct Features {
     server: bool,
     features: [Feature; 2 * KNOWN.len()],
-    /// FGSR: greatest number of a packet received with feature options. FGSS: number of the packet that carried the
-    /// last new Change sent.
+    /// FGSR: greatest sequence number of a received packet with feature options. FGSS: sequence number of the sent
+    /// packet that carried the last new Change.
     fgsr: Option<Seq>,
     fgss: Option<Seq>,
     /// Empty Confirms for unknown features: option type, feature number.
     unknown: [(u8, u8); 4],
     unknowns: u8,
-    /// A Confirm is pending.
+    /// Whether a Confirm is pending.
     confirms: bool,
     retransmit_at: Nanos,
     interval: Nanos,
@@ -274,7 +274,8 @@ impl Features {
         if self.fgsr.is_some_and(|last| !seq.after(last)) {
             return Ok(());
         }
-        // Change L is for a feature located at the option's sender; Change R is for a feature located at its receiver.
+        // Change L is for a feature located at the option's sender; Change R is for a feature located at the option's
+        // receiver.
         let side = if left { Side::Remote } else { Side::Local };
         self.confirms = true;
         let refused = if mandatory { Err(ResetCode::MandatoryError) } else { Ok(()) };

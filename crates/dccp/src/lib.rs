@@ -4,8 +4,8 @@
 //! `deadline`, and after each such call drains `poll_transmit`. The endpoint reads no clock and draws random
 //! numbers only from the stream passed in, so equal bytes and times produce equal bytes.
 //!
-//! Each direction of data is a half-connection with its own congestion control (CCID). Any registered scheme
-//! can serve as one; options carry the feedback that a CCID needs beyond acknowledgements.
+//! Each direction of data is a half-connection with its own congestion control (CCID). Any registered scheme can serve
+//! as a CCID; options carry the feedback that a CCID needs beyond acknowledgements.
 
 pub mod ack_vector;
 mod ccid;

@@ -27,8 +27,8 @@
 //! ```
 //!
 //! ## Differences
-//! 1. A packet that arrives after being declared lost stays lost, which section 5.1 permits. The history
-//!    therefore needs only three arrivals.
+//! 1. A packet that arrives after being declared lost stays lost, which section 5.1 permits. The history therefore
+//!    stores only three arrivals.
 //! 2. An ECN mark counts when its packet is settled: immediately, or, if an earlier packet is missing, at most two
 //!    packets later. Losses and marks are thus processed in sending order.
 //! 3. Packets without data are not losses (RFC 4342 section 6.1): the NDP count of the packet after a gap gives the

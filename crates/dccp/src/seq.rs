@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A sequence number. Every packet consumes one, acknowledgements included.
+/// A sequence number. Every packet consumes a sequence number, acknowledgements included.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Seq(u64);
 

@@ -77,7 +77,7 @@ pub enum Dropped {
         /// Bytes present.
         have: usize,
     },
-    /// The sender computed no UDP checksum.
+    /// The UDP checksum is zero: the sender computed none.
     #[error("bytes 6 and 7: the UDP checksum is zero")]
     NoChecksum,
     /// The UDP checksum does not match the datagram.
@@ -116,7 +116,7 @@ pub fn receive(addresses: Option<Addresses>, datagram: &[u8]) -> Result<(u16, u1
     if field(6) == 0 {
         return Err(Dropped::NoChecksum);
     }
-    // Including the checksum field, a valid sum is all ones; its complement is zero.
+    // For a valid datagram the sum, including the checksum field, is all ones, so the checksum over all bytes is zero.
     if addresses.is_some_and(|addresses| internet_checksum(Some((addresses, PROTOCOL, length)), &[datagram]) != 0) {
         return Err(Dropped::Checksum);
     }

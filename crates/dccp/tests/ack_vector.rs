@@ -95,7 +95,7 @@ fn ack_vector_longer_than_option_is_split() {
     // Every second packet is missing: one byte per packet.
     let vector = receiver(10_000, (0..600).map(|n| 2 * n));
     let (newest, bytes) = written(&vector);
-    // The header leaves 996 bytes for 1199 runs: 3 options of 253 and one of 229.
+    // The vector has 1199 runs, but the header leaves only 996 bytes: three options with 253 runs and one with 229.
     let lengths: Vec<usize> = options(&bytes)
         .map(|option| match option {
             Ok(Opt::AckVector { runs, .. }) => runs.len(),
@@ -119,7 +119,7 @@ fn ack_vector_jump_beyond_limit_is_bounded() {
     assert_eq!(vector.record(Seq::new(5 + (1 << 46)), Mark::Received), Recorded::New);
     assert_eq!(vector.covered(), 1000);
     assert_eq!(vector.dropped(), (1 << 46) + 1 - 1000);
-    // The 999 missing packets take 16 bytes, the newest packet takes one byte, and the option header takes two.
+    // The 999 missing packets take 16 bytes, the newest packet takes one byte, and the option header takes two bytes.
     assert_eq!(vector.len(), 19);
 }
 
@@ -132,7 +132,7 @@ fn ack_vector_late_packet_is_reported_again() {
     vector.record(Seq::new(3), Mark::Received);
     vector.record(Seq::new(6), Mark::Received);
     vector.acknowledged(Seq::new(50));
-    // The peer knows packets 1 and 2. Packet 3 is new, and 4 and 5 stay in the vector with it.
+    // The peer knows packets 1 and 2. Packet 3 is new, and packets 4 and 5 stay in the vector with packet 3.
     assert_eq!(written(&vector), (Some(Seq::new(6)), vec![38, 3, 3]));
     assert_eq!(vector.record(Seq::new(2), Mark::Received), Recorded::Old);
     assert_eq!(vector.record(Seq::new(3), Mark::Received), Recorded::Duplicate);
@@ -167,8 +167,8 @@ fn ack_vector_late_packets_merge_runs() {
         for n in [0, 127].into_iter().chain(order) {
             assert_eq!(vector.record(Seq::new(n), Mark::Received), Recorded::New);
         }
-        // 128 packets are two full runs, or three if a run ended before its neighbour was full; the option header has
-        // two bytes.
+        // 128 packets form two full runs, or three runs if a run ended before its neighbour was full; the option header
+        // has two bytes.
         assert!(vector.len() <= 2 + 3, "{} bytes", vector.len());
         assert_eq!(states(Seq::new(127), &written(&vector).1).len(), 128);
     }
@@ -232,7 +232,7 @@ impl Model {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A packet at this distance from the newest, and whether it is ECN marked.
+    /// A packet at this distance from the newest packet arrives; the flag states whether the packet is ECN marked.
     Arrive(i64, bool),
     Send,
     /// The peer acknowledges the n-th last packet.
@@ -274,7 +274,7 @@ proptest! {
                     prop_assert_eq!(vector.record(start.add(n), mark), model.record(n, state));
                 }
                 Step::Send => {
-                    packets += 2; // every other packet carries no vector
+                    packets += 2; // only every second packet carries a vector
                     vector.sent_in(start.add(packets));
                     if !model.states.is_empty() {
                         let copy = model.states.clone();

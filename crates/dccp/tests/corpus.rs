@@ -72,7 +72,7 @@ fn corpus_valid_packets_decode_and_encode_exactly() {
         let sum = checksum(Some(ADDRESSES), &again, header.coverage);
         again[6..8].copy_from_slice(&sum.to_be_bytes());
         assert_eq!(again, bytes, "{expected}");
-        // Writing its options one by one gives the same bytes.
+        // Writing the packet's options one by one gives the same bytes.
         let mut written = Vec::new();
         options(body.options).for_each(|option| option.unwrap().write(&mut written));
         assert_eq!(written, body.options, "{expected}");
@@ -152,7 +152,7 @@ fn corpus_mutated_packets_cause_no_panic() {
     for i in 0..200_000u64 {
         let mut packet = all[random.below(all.len())].clone();
         mutate(&mut packet, &all, &mut random);
-        // In a buffer of the exact length a read beyond it panics.
+        // In a buffer of exactly the packet's length, a read beyond the packet panics.
         let packet = packet.into_boxed_slice();
         let _ = (udp::open(&packet), udp::receive(Some(ADDRESSES), &packet), verify(Some(ADDRESSES), &packet));
         let Ok((header, body)) = Header::decode(&packet) else {
@@ -197,6 +197,6 @@ fn corpus_mutated_packets_cause_no_panic() {
         rate.arrive(now, seq);
         assert!(rate.rate(now).is_none_or(|rate| (0.0..=1.0).contains(&rate)));
     }
-    // Both outcomes must be frequent, or the mutations are too small or too large to find anything.
+    // Both outcomes must be frequent; otherwise the mutations are too small or too large to find errors.
     assert!(taken > 20_000 && refused > 20_000, "{taken} taken, {refused} refused");
 }

@@ -115,7 +115,7 @@ fn hostile(random: &mut Random, genuine: &[Vec<u8>]) -> Vec<u8> {
         options.push(kind);
         if kind >= 32 {
             let value = noise(random, 24);
-            // One in ten states a wrong length.
+            // One option in ten has a random length byte.
             let length = if random.chance(0.1) { random.bits() as u8 } else { value.len() as u8 + 2 };
             options.push(length);
             options.extend(value);
@@ -128,7 +128,7 @@ fn hostile(random: &mut Random, genuine: &[Vec<u8>]) -> Vec<u8> {
 }
 
 /// 100 000 hostile datagrams passed to endpoints in every state and to the cookie check: no panic, bounded memory, at
-/// most one short answer to each datagram whose sender has not proved its address.
+/// most one short answer to each datagram whose sender has not proved that it owns its address.
 #[test]
 fn endpoints_survive_hostile_datagrams() {
     let number = |name: &str, default| {
@@ -149,7 +149,7 @@ fn endpoints_survive_hostile_datagrams() {
         let mut genuine: Vec<Vec<u8>> = ends.each_mut().map(|end| drain(end, now)).concat();
         let mut keys = CookieKeys::default();
         keys.refresh(now, || Ok::<_, ()>([random.bits() as u8; KEY])).unwrap();
-        // Bytes that each endpoint has received from an unproven address and sent to it.
+        // For each endpoint: bytes received from, and bytes sent to, an unproven address.
         let mut unproven_bytes = [(0, 0); 2];
         for _ in 0..200 {
             tried += 1;
@@ -157,7 +157,8 @@ fn endpoints_survive_hostile_datagrams() {
             let to = random.below(2) as usize;
             let unproven = matches!(ends[to].state(), State::Listen | State::Respond);
             ends[to].on_packet(now, &packet, random.below(4) as u8);
-            // A packet with a valid acknowledgement number opens the connection: its sender received the Response.
+            // An open connection proves the address: the packet that opened it had a valid acknowledgement number, so
+            // its sender received the Response.
             let proven = ends[to].state().is_open();
             let sent = drain(&mut ends[to], now);
             let bytes: usize = sent.iter().map(Vec::len).sum();

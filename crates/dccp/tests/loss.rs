@@ -59,7 +59,8 @@ fn loss_intervals_match_example_of_rfc_4342() {
     ];
     assert_eq!(bytes, expected);
     assert_eq!((history.events(), history.lost(), history.settled()), (3, 6, Some(Seq::new(42))));
-    // k = 3: (10 + 10 + 8)/3 against (10 + 8 + 15)/3.
+    // Three closed intervals: the mean is the greater of (10 + 10 + 8)/3, with the open interval, and (10 + 8 + 15)/3 =
+    // 11, without it.
     assert_eq!(history.mean_interval(), Some(11.0));
     assert_eq!(history.inverse_rate(), 11);
 
@@ -73,7 +74,7 @@ fn loss_intervals_match_example_of_rfc_4342() {
 /// The mean uses the weights of RFC 5348 section 5.4, and at most eight closed intervals.
 #[test]
 fn mean_interval_uses_weights_of_section_5_4() {
-    // Eight closed intervals of 10, 20, ... 80 packets, newest first, and an open one.
+    // Eight closed intervals of 10, 20, ... 80 packets, newest first, and an open interval.
     let closed = [10, 20, 30, 40, 50, 60, 70, 80];
     let weights = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
     for open in [1, 9, 35, 90, 1000] {
@@ -85,7 +86,7 @@ fn mean_interval_uses_weights_of_section_5_4() {
     }
     // By hand: (10 + 20 + 30 + 40 + 40 + 36 + 28 + 16)/6 = 220/6.
     assert!((mean_interval([1].into_iter().chain(closed)).unwrap() - 220.0 / 6.0).abs() < 1e-9);
-    // A single interval has all the weight; a ninth closed interval has none.
+    // A single closed interval has all the weight; a ninth closed interval has no weight.
     assert_eq!(mean_interval([3, 7]), Some(7.0));
     assert_eq!(mean_interval([8, 7]), Some(8.0));
     assert_eq!(mean_interval([5]), None);
@@ -121,7 +122,7 @@ fn first_loss_interval_follows_from_receive_rate() {
     }
 }
 
-/// Three later packets declare a packet lost. Duplicates do not count, and the loss is final.
+/// Three later packets declare a packet lost. Duplicates do not count as later packets, and a declared loss is final.
 #[test]
 fn loss_is_declared_after_three_later_packets() {
     let path = path(100, 50);
@@ -146,7 +147,8 @@ fn loss_is_declared_after_three_later_packets() {
 /// Losses within a round trip form one loss event.
 #[test]
 fn losses_within_a_round_trip_form_one_event() {
-    // One packet per millisecond: 30 and 40 are one round trip apart, 41 is more than one round trip after 30.
+    // One packet leaves per millisecond: packets 30 and 40 are one round trip apart, and packet 41 is more than one
+    // round trip after packet 30.
     let history = pattern(false, 60, &[30, 33, 40, 41, 45], &path(10, 50));
     assert_eq!(history.events(), 2);
     assert_eq!(
@@ -163,7 +165,8 @@ fn losses_within_a_round_trip_form_one_event() {
 #[test]
 fn long_gap_splits_into_events_by_nominal_time() {
     let history = pattern(false, 100, &(20..=69).collect::<Vec<_>>(), &path(10, 50));
-    // Packet 20 begins an event; 31 is the first packet more than 10 ms later; then 42, 53 and 64 begin events.
+    // Packet 20 begins an event. Packet 31, the first packet more than 10 ms later, begins the next event; then packets
+    // 42, 53 and 64 do.
     assert_eq!((history.events(), history.lost()), (5, 50));
     let data: Vec<u64> = history.intervals().1.map(|interval| interval.data).collect();
     assert_eq!(data, [37, 11, 11, 11, 11, 50]);
@@ -186,27 +189,28 @@ fn gap_of_2_40_takes_constant_time() {
     assert_eq!(data[0], (far - 1) - (history.events() - 1) * 655_361 + 3);
 }
 
-/// With the window counter, a new event requires an arrival in between whose counter is more than four ahead of the
-/// counter before the first loss (RFC 4342 section 10.2).
+/// With the window counter, a new event requires that, between its first loss and the first loss of the last event, a
+/// packet arrived whose counter is more than four ahead of the counter before the earlier loss (RFC 4342 section 10.2).
 #[test]
 fn window_counter_separates_loss_events() {
     let run = |lost: &[u64]| {
         let mut history = LossHistory::new(Separation::Counter, false);
         for n in (0..60).filter(|n| !lost.contains(n)) {
-            // Two packets per quarter of a round trip; arrival times are equal.
+            // The counter advances every two packets, that is, there are two packets per quarter of a round trip; all
+            // arrival times are equal.
             history.arrive(&Arrival { counter: (n / 2 % 16) as u8, ..arrival(0, n) }, &path(100, 50));
         }
         history.events()
     };
-    // Packet 19, before 20, has counter 9: a packet with counter 14 (28 or later) must arrive before a loss
-    // of another event.
+    // Packet 19, before the lost packet 20, has counter 9: a packet with counter 14 (packet 28 or later) must arrive
+    // before a loss begins another event.
     assert_eq!(run(&[20, 28]), 1);
     assert_eq!(run(&[20, 29]), 2);
     assert_eq!(run(&[20, 28, 29, 30]), 1);
     assert_eq!(run(&[20, 28, 29, 31]), 2);
-    // The counter wraps: 19 and 51 both have counter 9, but 28 has arrived.
+    // The counter wraps: packets 19 and 51 both have counter 9, but packet 28 has arrived in between.
     assert_eq!(run(&[20, 52]), 2);
-    // No arrival in between: one event.
+    // If no packet arrives in between, all losses form one event.
     assert_eq!(run(&(20..52).collect::<Vec<_>>()), 1);
 }
 
@@ -219,7 +223,7 @@ fn lost_packets_without_data_are_no_losses() {
     for (n, ndp) in arrivals {
         history.arrive(&Arrival { ndp, ..arrival(n, n) }, &path);
     }
-    // Packets 2 and 3 carried no data; of 6 and 7, only 6 carried data.
+    // Of the missing packets, 2 and 3 carried no data; of packets 6 and 7, only packet 6 carried data.
     assert_eq!((history.lost(), history.events()), (1, 1));
     assert_eq!(intervals(&history)[0], Interval { lossless: 5, lossy: 1, data: 5 });
 }
@@ -250,7 +254,7 @@ fn ecn_marks_begin_events_at_once() {
 fn long_open_interval_discounts_history() {
     let path = path(1, 10);
     let run = |last: u64, discounting: bool| {
-        // Nine events, 10 packets apart.
+        // Nine loss events, 10 packets apart.
         let lost: Vec<_> = (1..=9).map(|i| 10 * i).collect();
         pattern(discounting, last, &lost, &path).mean_interval().unwrap()
     };

@@ -18,13 +18,13 @@ fn ms(n: u64) -> Nanos {
 fn receive_rate_constant_is_exact_within_a_packet() {
     let rtt = ms(80);
     let mut rate = ReceiveRate::new(Nanos::ZERO);
-    // 1000 bytes per millisecond: 10^6 B/s; the reports are less or more than a round trip apart.
+    // 1000 bytes arrive per millisecond: 10^6 B/s. The reports are less or more than a round trip apart.
     let mut reports = 0;
     for millis in 1..=2000 {
         rate.arrive(ms(millis), 1000, rtt);
         if [100, 110, 115, 200, 530, 531, 1000, 2000].contains(&millis) {
             let measured = rate.report(ms(millis), rtt).as_bytes_per_sec();
-            // Within one packet per round trip.
+            // The error is at most one packet of 1000 B per round trip of 80 ms.
             assert!(measured.abs_diff(1_000_000) <= 1000 * 1000 / 80, "at {millis} ms: {measured} B/s");
             reports += 1;
         }
@@ -34,7 +34,7 @@ fn receive_rate_constant_is_exact_within_a_packet() {
     assert_eq!(ReceiveRate::new(ms(5)).rate(ms(5), ms(0)), Rate::ZERO);
 }
 
-/// If more than a round trip passed since the last report, the rate covers that time.
+/// If more than a round trip has passed since the last report, the rate covers the time since that report.
 #[test]
 fn receive_rate_counts_from_last_report() {
     let rtt = ms(50);
@@ -46,7 +46,7 @@ fn receive_rate_counts_from_last_report() {
 }
 
 proptest! {
-    /// For bursts, the rate is exact within the arrivals of one eighth of a round trip.
+    /// For bursts, the error of the rate is at most the arrivals of one eighth of a round trip.
     #[test]
     fn receive_rate_varying_covers_last_round_trip(
         arrivals in prop::collection::vec((0..30u64, 1..1500u64), 1..200),
@@ -103,7 +103,7 @@ fn counter_rtt_follows_window_counter() {
 #[test]
 fn counter_rtt_jump_of_five_is_no_sample() {
     let mut estimate = CounterRtt::new(Some(ms(70)));
-    // One packet per second: the counter advances by at most five.
+    // At one packet per second the counter advances by five, its maximum, per packet.
     for packet in 0..20u64 {
         estimate.arrive(Nanos::from_secs(packet), (packet * 5 % 16) as u8);
     }
@@ -133,8 +133,9 @@ fn feedback_is_due_per_round_trip_and_on_loss_event() {
             receiver.report(ms(n));
         }
     }
-    // 434 and 563 are the third packets after a loss; the loss of 500 is less than a round trip after that of 430. The
-    // round trip after the report at 434 counts from 425, where the counter of packet 434 starts.
+    // Packets 434 and 563 are the third packets after a loss that begins an event; the loss of packet 500 is less than
+    // a round trip after the loss of packet 430. The round trip after the report at 434 counts from 425, where the
+    // counter value of packet 434 starts.
     assert_eq!(due, [0, 100, 200, 300, 400, 434, 525, 563]);
     assert_eq!((receiver.history().events(), receiver.history().lost()), (2, 4));
 }
@@ -151,7 +152,8 @@ fn feedback_contains_measured_values() {
     let report = receiver.report(Nanos::from_micros(1_002_340));
     assert_eq!(report.elapsed, 234);
     let measured = report.receive_rate.as_bytes_per_sec();
-    // The report at 900 was at most 102.34 ms ago; the tolerance is about two packets of a hundred.
+    // The previous report was at packet 900, at most 102.34 ms ago, so the report covers about a hundred packets; the
+    // tolerance is three of these packets.
     assert!(measured.abs_diff(1_000_000) <= 30_000, "{measured} B/s");
     let mut bytes = Vec::new();
     receiver.write(&report, true, &mut bytes);
@@ -164,8 +166,8 @@ fn feedback_contains_measured_values() {
     assert_eq!(u64::from(rate), measured);
     assert_eq!(inverse, report.inverse_rate);
     let lengths: Vec<u64> = read_intervals(value).unwrap().1.map(|interval| interval.data).collect();
-    // The newest interval has packets 700 to 1000; the interval before is that at which the equation gives 100 packets
-    // per round trip of 100 ms.
+    // The newest interval has packets 700 to 1000; the interval before is the inverse of the loss event rate at which
+    // the equation gives 100 packets per round trip of 100 ms.
     assert_eq!(lengths[0], 301);
     let p = 1.0 / lengths[1] as f64;
     let x = narrows_cc::tfrc::throughput(Bytes::new(1000), receiver.rtt(), p).as_bytes_per_sec();
@@ -192,8 +194,8 @@ fn loss_before_data_assumes_packet_per_two_rtts() {
     for n in [0, 2, 3, 4] {
         receiver.arrive(&Arrival { data: false, ..data(n) }, 0);
     }
-    // f(p) = 2 round trips per packet; 1/p rounded to a whole packet. The unknown packet size counts as one
-    // byte.
+    // The loss event rate p satisfies f(p) = 2 round trips per packet; 1/p is rounded to a whole packet. The unknown
+    // packet size counts as one byte.
     let p = narrows_cc::tfrc::loss_event_rate(Bytes::new(1), ms(100), Rate::from_bytes_per_sec(5));
     assert!((narrows_cc::tfrc::round_trips_per_segment(p) - 2.0).abs() < 1e-6);
     let lengths: Vec<u64> = receiver.intervals().1.map(|interval| interval.data).collect();

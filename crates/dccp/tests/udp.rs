@@ -55,7 +55,7 @@ fn udp_checksum_matches_rfc_768() {
 #[test]
 fn udp_zero_checksum_is_sent_as_ones() {
     let (header, _) = packet();
-    // The last two bytes take all values: for one of them the sum is zero.
+    // The last two bytes take all values; for one of these values the computed checksum is zero.
     let mut ones = 0;
     for word in 0..=u16::MAX {
         let mut datagram = Vec::new();
@@ -143,7 +143,7 @@ proptest! {
         }
     }
 
-    /// Any flipped bit makes the datagram invalid.
+    /// A flip of any one bit makes the datagram invalid.
     #[test]
     fn udp_flipped_bit_is_detected(place in any::<prop::sample::Index>(), bit in 0..8u32) {
         let mut datagram = datagram();
@@ -157,7 +157,7 @@ proptest! {
 /// dropped.
 #[test]
 fn udp_coverage_beyond_data_allows_handshake() {
-    // A coverage of 56 bytes on a Request without data.
+    // A Request without data has a coverage of 56 bytes.
     let request = Header { source: 40_000, destination: 5001, seq: 77, ..Header::new(Kind::Request) };
     let mut packet = encoded(&request, &[], &[]);
     packet[5] = 15;

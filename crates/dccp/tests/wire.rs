@@ -46,7 +46,7 @@ fn option() -> impl Strategy<Value = (u8, Vec<u8>, u64, bool)> {
 
 fn build<'a>((which, bytes, number, flag): &'a (u8, Vec<u8>, u64, bool)) -> Opt<'a> {
     let (value, n, feature) = (bytes.as_slice(), *number as u32, *number as u8);
-    // Small and large numbers, so that short forms occur.
+    // Small and large numbers, so that short and long encodings occur.
     let n = if *flag { n } else { n % 70_000 };
     match which {
         0 => Opt::Padding,
@@ -87,7 +87,7 @@ proptest! {
     ) {
         let mut options = options;
         options.truncate(header.room());
-        let mut packet = vec![0xee]; // encode appends
+        let mut packet = vec![0xee]; // `encode` must append to these contents
         header.encode(&options, &data, &mut packet);
         let packet = &packet[1..];
         let (decoded, body) = Header::decode(packet).unwrap();
@@ -160,7 +160,7 @@ proptest! {
         }
     }
 
-    /// The checksum detects any flipped bit within its coverage, and none beyond it.
+    /// The checksum detects any flipped bit within its coverage, and no flipped bit beyond its coverage.
     #[test]
     fn checksum_detects_flipped_bit_in_coverage(
         header in header(),
@@ -178,7 +178,7 @@ proptest! {
             n => header.len() + 4 + 4 * (usize::from(n) - 1),
         };
         let at = place.index(packet.len());
-        prop_assume!(at != 4 && at != 5); // those select the coverage
+        prop_assume!(at != 4 && at != 5); // bytes 4 and 5 determine the coverage
         packet[at] ^= 1u8 << bit;
         prop_assert_eq!(verify(addresses, &packet), at >= covered);
     }
@@ -242,7 +242,7 @@ fn refused(bytes: &[u8]) -> String {
     Header::decode(bytes).unwrap_err().to_string()
 }
 
-/// Errors of malformed headers name the byte, and reserved bits are ignored.
+/// The error of a malformed header names the wrong byte, and reserved bits are ignored.
 #[test]
 fn header_malformed_error_names_the_byte() {
     let packet = encoded(&Header::new(Kind::Response), &[], b"12345");
@@ -274,8 +274,8 @@ fn header_coverage_beyond_data_encodes_as_full() {
     assert_eq!(Header::decode(&packet).unwrap_err(), DecodeError::Coverage { covered: 8, have: 5 });
 }
 
-/// Errors of malformed options name the byte. After an invalid value later options remain readable; after an invalid
-/// length no option is read.
+/// The error of a malformed option names the byte at which the option begins. After an invalid value later options
+/// remain readable; after an invalid length no option is read.
 #[test]
 fn options_malformed_error_names_the_byte() {
     let read =

@@ -17,16 +17,16 @@ pub struct RouterConfig {
     pub entry: &'static RouterEntry,
     /// Checked parameter values.
     pub params: Params,
-    /// Time of its failure, after which it no longer acts; [`Nanos::MAX`]: never.
+    /// Time at which the algorithm fails and stops acting; [`Nanos::MAX`]: never.
     pub dies: Nanos,
     /// The 5-tuples of flows, by flow number.
     pub flows: Arc<[FiveTuple]>,
-    /// Text learned in earlier runs.
+    /// Learned state of earlier runs, as text.
     pub learned: Option<Arc<str>>,
 }
 
 impl RouterConfig {
-    /// Whether the algorithm follows the paper's equations as printed.
+    /// Whether the parameter `literal` is set, so that the algorithm follows the paper's equations as printed.
     pub fn is_literal(&self) -> bool {
         self.entry.info.params.iter().any(|param| param.name == LITERAL.name) && self.params.flag(LITERAL.name)
     }
@@ -172,8 +172,8 @@ impl<F: RouterFrame> PortHook<F> for PortAgent {
 pub trait RouterLink<F> {
     /// The router algorithm at its port.
     fn router(&self) -> Option<&AnyRouter>;
-    /// Next message of its router algorithm, oldest first. Call this until it returns `None` after every service, every
-    /// offer without a departure, and the two calls below.
+    /// Next message of the router algorithm at its port, oldest first. Call this until it returns `None` after every
+    /// service, every offer without a departure, and the two calls below.
     fn take_outgoing(&mut self) -> Option<Outgoing>;
     /// Passes the algorithm a packet from receiver to sender that has reached the node before this link. Run the
     /// services due by `now` first.

@@ -1,17 +1,17 @@
 //! # BRF: the bottleneck switch divides its bandwidth
 //!
-//! The switch tracks a port's flows from their SYN in a table. Each flow that offers to obey gets a share, which the
-//! switch writes into its ACKs once per round trip. CUBIC and all other flows have a separate class, whose bandwidth is
-//! in proportion to their number. UDP is policed. A new flow starts at the rate used by flows of its kind. Then the
-//! switch measures rates and redistributes the bandwidth that applications leave unused.
+//! The switch adds each flow of a port to a table at the flow's SYN. Each flow that offers to obey gets a share, which
+//! the switch writes into its ACKs once per round trip. CUBIC and all other flows have a separate class, whose
+//! bandwidth is in proportion to their number. UDP is policed. A new flow starts at the rate used by flows of its kind.
+//! Then the switch measures rates and redistributes the bandwidth that applications leave unused.
 //!
 //! ## Control law
 //! Rates in bytes per second on the wire. C: link capacity; N: number of flows; BW_i: the share of flow i.
 //!
 //! * (8) C_BRF : C_CUBIC = N_BRF : N_CUBIC, of C less the share of UDP (`udp_share`), deducted while there is
 //!   UDP.
-//! * (9, 10) A new flow: BW_i = min(`beta` · F(5-tuple), C_BRF / N_BRF). F is the observed average bandwidth of the
-//!   tuple, else of the service, else between the networks, else of all flows; with nothing learned, or without
+//! * (9, 10) A new flow: BW_i = min(`beta` · F(5-tuple), C_BRF / N_BRF). F is the average bandwidth observed for the
+//!   tuple, else for the service, else between the two networks, else for all flows. If nothing is learned, or without
 //!   `prediction`, BW_i is the cap C_BRF / N_BRF.
 //! * (11–13) R = C_BRF − Σ used. If R ≥ BW_i, the others keep their shares; else these are multiplied by (C_BRF − BW_i)
 //!   / Σ used.
@@ -143,9 +143,10 @@ const FIRST_LAYER: u8 = 1;
 const OTHERS: u8 = 4;
 const UDP: u8 = 5;
 
-/// Maximum number of half-open flows with a share; the number of established flows if that is more.
+/// Maximum number of half-open flows with a share, unless there are more established flows: then their number is the
+/// maximum.
 const HALF_OPEN: usize = 8;
-/// Times for which a half-open flow keeps its share and its entry in the table.
+/// Time for which a half-open flow keeps its share, and time for which it keeps its entry in the table.
 const HANDSHAKE: Nanos = Nanos::from_secs(1);
 const HANDSHAKE_ENTRY: Nanos = Nanos::from_secs(3);
 /// Silence after which UDP gets no share.
@@ -175,7 +176,7 @@ struct Counts {
 /// The router algorithm of BRF.
 #[derive(Clone, Debug)]
 pub struct Brf {
-    /// Link capacity, as stated and as currently estimated.
+    /// Link capacity: the configured value, and the current estimate.
     nominal: f64,
     capacity: f64,
     udp_share: f64,
@@ -206,7 +207,7 @@ pub struct Brf {
     /// Number of sending flows outside the BRF class.
     others: usize,
     udp_seen: Option<Nanos>,
-    /// Arrival of the last packet of an untracked flow, and whether such flows count.
+    /// Arrival of the last packet of an untracked flow, and whether untracked flows count as a flow of the other class.
     untracked_seen: Option<Nanos>,
     untracked: bool,
     classes: Classes,
@@ -220,7 +221,7 @@ pub struct Brf {
     period_known: bool,
     allocate_at: Nanos,
     swept_at: Nanos,
-    /// Σ measured.
+    /// Sum of the flows' measured rates.
     load: f64,
     departures: Departures,
     /// Bytes of reverse-direction ACKs since the last allocation, and the rate reserved for them.
@@ -357,7 +358,7 @@ impl Router for Brf {
     fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         let (id, size) = (packet.flow(), packet.size().as_u64());
         let class = if packet.is_reverse() || packet.is_message() {
-            // ACKs of flows in the other direction, and messages: small and urgent for other nodes.
+            // ACKs of flows in the other direction, and messages: these packets are small and urgent for other nodes.
             self.write_remote(port.now, packet);
             self.add_acks(size)
         } else if let Some(class) = self.add_bytes(port, id, size, packet.opens()) {
@@ -400,7 +401,7 @@ impl Router for Brf {
     }
 
     fn learned(&self) -> Option<String> {
-        // Open flows have not yet contributed.
+        // Flows that are still open have not yet contributed to the averages.
         let mut learned = self.learned.clone();
         for (id, flow) in self.table.clone().iter_mut() {
             if let (Class::Brf, Some(tuple), Some(rate)) = (flow.class, self.tuples.get(id as usize), flow.mean_rate())

@@ -44,7 +44,7 @@ impl Controller {
         Self { config, last: vec![None; ports] }
     }
 
-    /// Its configuration.
+    /// Configuration of the controller.
     pub const fn config(&self) -> &Config {
         &self.config
     }

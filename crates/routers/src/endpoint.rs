@@ -24,7 +24,7 @@ pub struct NegotiationConfig {
     pub destination: u32,
     /// Subflow number within the transmission.
     pub subflow: u16,
-    /// Number of its paths through the network.
+    /// Number of the connection's paths through the network.
     pub paths: u8,
     /// Minimum acceptable rate.
     pub min: Rate,

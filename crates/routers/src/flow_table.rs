@@ -55,7 +55,7 @@ impl<T> FlowTable<T> {
         self.entries.len()
     }
 
-    /// Whether it is empty.
+    /// Whether the table is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -70,7 +70,7 @@ impl<T> FlowTable<T> {
         self.refused
     }
 
-    /// Bytes of memory it owns.
+    /// Bytes of heap memory that the table owns.
     pub fn memory(&self) -> usize {
         self.index.capacity() * size_of::<u32>() + self.entries.capacity() * size_of::<FlowEntry<T>>()
     }
@@ -302,8 +302,8 @@ mod tests {
         }
         assert_eq!((table.len(), table.memory()), (1000, memory));
         assert!((0..500).all(|flow| table.get(now, flow).is_some()));
-        // The flood fills the other 500 entries immediately and replaces them once per idle time of 50 ms: 20 times in
-        // 1 s.
+        // The flood fills the other 500 entries immediately and replaces these entries once per idle time of 50 ms: 20
+        // times in 1 s.
         assert_eq!(table.evicted() + table.refused(), 999_000 - 500);
         assert!((9_000..=10_000).contains(&table.evicted()), "{}", table.evicted());
     }

@@ -7,26 +7,26 @@ use crate::RateHeader;
 
 /// A frame with a readable transport header and a writable rate header.
 pub trait RouterFrame: Frame {
-    /// Whether it is a control message instead of a segment or datagram.
+    /// Whether the frame is a control message instead of a segment or datagram.
     fn is_message(&self) -> bool;
     /// Whether this is a SYN or SYN-ACK, possibly retransmitted or forged.
     fn opens(&self) -> bool;
-    /// Whether it ends one direction of its flow (FIN).
+    /// Whether the frame ends one direction of its flow (FIN).
     fn closes(&self) -> bool;
-    /// Whether its acknowledgement number is valid (ACK).
+    /// Whether the frame's acknowledgement number is valid (ACK).
     fn acknowledges(&self) -> bool;
-    /// Index of its path among the paths of its flow.
+    /// Index of the frame's path among the paths of its flow.
     fn path(&self) -> u8;
-    /// Its rate header.
+    /// The frame's rate header.
     fn rate_header(&self) -> RateHeader;
     /// Sets the rate header, if the packet has space for it.
     fn set_rate_header(&mut self, header: RateHeader);
-    /// Its control message.
+    /// The frame's control message.
     fn message(&self) -> ControlMessage;
-    /// Replaces its control message.
+    /// Replaces the frame's control message.
     fn set_message(&mut self, message: &[u8]);
 
-    /// Whether it goes from receiver to sender.
+    /// Whether the frame travels from receiver to sender.
     #[inline]
     fn is_reverse(&self) -> bool {
         self.direction() == Direction::Reverse

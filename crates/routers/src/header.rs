@@ -58,7 +58,7 @@ const RCP_BYTES: u16 = 12;
 const XCP_BYTES: u16 = 20;
 
 impl RateHeader {
-    /// Encodes it as a TCP option.
+    /// Encodes the header as a TCP option.
     #[inline]
     pub const fn encode(self) -> Option<RawOption> {
         Some(match self {

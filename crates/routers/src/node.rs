@@ -39,7 +39,7 @@ pub fn negotiating() -> &'static RouterEntry {
         .unwrap_or_else(|| unreachable!("no router algorithm negotiates"))
 }
 
-/// Data packets that passed the port since the last report, as one frame.
+/// Data packets that passed the port since the last report, represented as one frame.
 #[derive(Clone, Copy, Debug)]
 struct Counted {
     flow: u32,
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// A port allocates its capacity, and reduces the first flow for the second one.
+    /// A port allocates its whole capacity to the first flow, and reduces that flow when a second flow joins.
     #[test]
     fn node_port_allocates_and_adjusts() {
         let mut port = port();

@@ -43,8 +43,8 @@
 //! flow sends more than its reservation. If so, the flow missed a notification, and the port repeats it. An increase
 //! without a request in response is repeated three times; then the flow counts as bottlenecked elsewhere. A port
 //! suggests one increase to a flow at a time, none between request and answer, and none if the answer shows that this
-//! port is not the flow's bottleneck. The timeout covers a lost termination. The requester's next request, handled as
-//! if it were the first, covers a lost success.
+//! port is not the flow's bottleneck. The timeout covers a lost termination. A lost success is covered by the
+//! requester's next request, which a port handles like a first request.
 //!
 //! ## References
 //! H. Liu, H. Ni, R. Han, 'A Transmission Rate Control Method for Active Congestion Reduction Based on Network Node
@@ -53,14 +53,16 @@
 //!
 //! ## Differences
 //! 1. Algorithm 1 has two corrections, which `nodectl/allocation.rs` explains: the third line also reduces, and a
-//!    request for less than its share costs the others no more than the request. A port also deducts traffic that is
-//!    not negotiated (12) and avoids small adjustments of many transmissions (11). `literal` reverts all of these.
+//!    request for less than its share takes no more than the requested rate from the other transmissions. A port also
+//!    deducts traffic that is not negotiated (12) and avoids small adjustments of many transmissions (11). `literal`
+//!    reverts all of these.
 //! 2. The paper does not state which node distributes the bandwidth freed by a termination or by a success with a lower
 //!    rate. Here the port on which the bandwidth becomes free distributes it immediately.
 //! 3. Between request and answer a flow counts as bottlenecked here if this port lowered its Max. If answers return by
 //!    another path, the flow keeps that status.
-//! 4. A requester that receives a reduction while its success is in transit would follow the success, which is the
-//!    later message but the older decision. A port therefore lowers a success that exceeds the current reservation.
+//! 4. A requester that receives a reduction while its success is in transit would follow the success, which arrives
+//!    later although the reduction is the newer decision. A port therefore lowers a success that exceeds the current
+//!    reservation.
 //! 5. A port that reduces a transmission becomes its bottleneck. A port that forwards another port's reduction does
 //!    not.
 //! 6. A request that answers an increase, or announces a reduction, requests no more than the rate in that message.
@@ -73,14 +75,14 @@
 //!    the request: otherwise a requester with a limited rate would mistake the answer for a granted rate on a path
 //!    without nodes.
 //! 10. A full table answers new requests with a failure.
-//! 11. From 128 transmissions on, a newcomer no longer causes a message to each of the others; see
+//! 11. From 128 transmissions on, a newcomer no longer causes a message to each other transmission; see
 //!     `nodectl/allocation.rs`.
 //! 12. Bz excludes traffic that is not negotiated: ACKs and messages of flows in the other direction, as measured in
 //!     the last control interval plus a tenth, and handshakes and messages. The paper allocates the whole link.
 //! 13. A requester that received a reduction requests its current rate once reductions have ceased, so that the other
-//!     nodes on its path record it. A requester whose application has less data requests the rate that it uses. The
-//!     paper does not correct such records.
-//! 14. A flow without notification for 2.5 s receives its current rate as a reduction, which changes nothing. A
+//!     nodes on its path record it. A requester whose application has less data requests the rate that it uses. In the
+//!     paper such records stay wrong.
+//! 14. A flow without notification for 2.5 s receives a reduction to its current rate, which changes nothing. A
 //!     requester without notification for 10 s sends a request, and so detects failed nodes.
 //! 15. A requester that receives a reduction between request and answer cannot know whether the reduction or the answer
 //!     is the later decision. It keeps the lower rate. Once reductions have ceased it requests the answer's rate again,
@@ -151,7 +153,7 @@ pub struct Nodectl {
     /// Bytes of this direction's messages and handshakes, and their rate.
     control_bytes: u64,
     control_rate: f64,
-    /// Start of the latest transmission.
+    /// Time at which the latest transmission joined.
     joined_at: Nanos,
     counts: Counts,
     /// Scratch lists, kept to reuse their memory.
@@ -292,7 +294,7 @@ impl Nodectl {
                         self.distribute_free(port);
                     }
                     Some((false, _)) => self.counts.foreign += 1,
-                    // A repeated termination, a record that has timed out, or a flow that uses another path over this
+                    // The termination is repeated, the record has timed out, or the flow uses another path over this
                     // port.
                     _ => {}
                 }
@@ -345,7 +347,7 @@ impl Nodectl {
         let echoes = suggested || announced || repeated;
         record.echoed = if echoes { requested } else { 0 };
         if echoes {
-            // Difference 6.
+            // Difference 6: the request answers an increase or announces a reduction.
             allocated = allocated.min(requested);
         }
         record.withdrawn = 0;
@@ -438,7 +440,7 @@ impl Nodectl {
                 if kind == Negotiation::Failure {
                     self.undo(port, flow);
                 } else if rate(has) < min {
-                    // Reduced below Min in the meantime.
+                    // The port has reduced the flow below Min since the request.
                     let kind = Negotiation::Failure;
                     packet.set_message(
                         Message::Negotiation { kind, max: rate(has), min, id, rtt_us }.encode().as_bytes(),
@@ -447,7 +449,7 @@ impl Nodectl {
                 } else {
                     record.before = None;
                     if max > rate(has) {
-                        // Difference 4.
+                        // Difference 4: the port has reduced the flow since the request.
                         let lowered = Message::Negotiation { kind, max: rate(has), min, id, rtt_us };
                         packet.set_message(lowered.encode().as_bytes());
                     }

@@ -35,7 +35,7 @@ impl FiveTuple {
 pub enum Congestion {
     /// The queue is too long.
     Queue {
-        /// Its length, in packets.
+        /// Length of the queue, in packets.
         packets: u64,
     },
     /// The link is utilised beyond the threshold, but the queue is short.
@@ -49,7 +49,7 @@ pub enum Signal {
     Insert {
         /// The flow.
         flow: u32,
-        /// Its rate.
+        /// The flow's rate.
         code: u16,
     },
     /// The controller detected congestion at the port.

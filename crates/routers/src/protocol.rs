@@ -53,7 +53,8 @@ impl Explicit {
         match self {
             Self::Rcp => 12,
             Self::Xcp => 20,
-            // BRF uses the padding of the timestamp option; Nodectl uses control messages.
+            // BRF writes into the padding of the timestamp option, and Nodectl sends control messages: their packets do
+            // not grow.
             Self::Brf | Self::Nodectl => 0,
         }
     }

@@ -13,7 +13,7 @@
 //! of the slot per second, both in B/s; Q is the queue in bytes; d is the mean RTT in seconds. Initially R =
 //! `initial_share` · C and d = `initial_rtt`.
 //!
-//! * y: a packet takes size/C to arrive; the part beyond the slot's end counts in the next slot.
+//! * y: a packet takes size/C to arrive; the part that arrives after the slot's end counts in the next slot.
 //! * d: the mean m of the RTTs in the headers of the slot, weighted by packet size, is blended in: d += g ·
 //!   (m − d) with g = T/d if m ≥ d, else g = (R/C) · (m/d) · (T/d).
 //! * A departing packet carries R in its rate field if that field is unset or larger.
@@ -66,7 +66,7 @@ pub struct Rcp {
     slot_end: Nanos,
     /// Whether the state stays unchanged until a packet arrives.
     asleep: bool,
-    /// Bytes counted in this slot, and in the next slot.
+    /// Bytes counted in this slot, and bytes of arrived packets that count in the next slot.
     arrived: f64,
     spill: f64,
     /// Sum of the sizes of packets with an RTT, and of the RTTs weighted by size, in byte seconds.
@@ -134,7 +134,7 @@ impl Router for Rcp {
 
     fn on_departure<F: RouterFrame>(&mut self, _port: &mut Port<'_>, packet: &mut F) {
         if let RateHeader::RcpRequest { rate, rtt_us } = packet.rate_header() {
-            // NaN compares false and is replaced too.
+            // Comparisons with NaN are false, so the router also replaces a rate of NaN.
             let lower = rate >= 0.0 && f64::from(rate) <= self.rate;
             if !lower {
                 packet.set_rate_header(RateHeader::RcpRequest { rate: self.rate as f32, rtt_us });

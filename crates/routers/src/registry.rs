@@ -11,7 +11,7 @@ macro_rules! registry {
 
         /// Any registered router algorithm, dispatched by `match`.
         #[derive(Clone, Debug)]
-        #[allow(clippy::large_enum_variant)] // one per port, and indirection would cost a cache miss per packet
+        #[allow(clippy::large_enum_variant)] // a port has only one; a `Box` would cost a cache miss per packet
         pub enum AnyRouter { $(#[doc = concat!("See `", stringify!($module), ".rs`.")] $Type($Type)),+ }
 
         /// All registered router algorithms, in the order of the list.
@@ -33,11 +33,11 @@ macro_rules! registry {
             pub fn on_arrival<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) { match self { $(Self::$Type(a) => a.on_arrival(port, packet)),+ } }
             /// A packet leaves the queue.
             pub fn on_departure<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) { match self { $(Self::$Type(a) => a.on_departure(port, packet)),+ } }
-            /// A packet on its way back reaches the node.
+            /// A packet from receiver to sender reaches the node.
             pub fn on_return<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) { match self { $(Self::$Type(a) => a.on_return(port, packet)),+ } }
             /// A message from another port or from the controller.
             pub fn on_signal(&mut self, port: &mut Port<'_>, signal: &Signal) { match self { $(Self::$Type(a) => a.on_signal(port, signal)),+ } }
-            /// Whether it needs [`AnyRouter::on_return`].
+            /// Whether the algorithm needs [`AnyRouter::on_return`].
             pub fn wants_returns(&self) -> bool { match self { $(Self::$Type(_) => <$Type as Router>::RETURNS),+ } }
             /// Time of the next [`AnyRouter::on_wake`].
             pub fn next_wake(&self) -> Nanos { match self { $(Self::$Type(a) => a.next_wake()),+ } }
@@ -45,11 +45,11 @@ macro_rules! registry {
             pub fn on_wake(&mut self, port: &mut Port<'_>) { match self { $(Self::$Type(a) => a.on_wake(port)),+ } }
             /// Learned state, as text.
             pub fn learned(&self) -> Option<String> { match self { $(Self::$Type(a) => a.learned()),+ } }
-            /// Bytes of memory, itself included.
+            /// Bytes of memory, including the algorithm's struct.
             pub fn memory(&self) -> usize { match self { $(Self::$Type(a) => size_of::<$Type>() + a.memory()),+ } }
             /// Reports named internals.
             pub fn telemetry(&self, sink: TelemetrySink<'_>) { match self { $(Self::$Type(a) => a.telemetry(sink)),+ } }
-            /// Its description.
+            /// Description of the algorithm.
             pub fn info(&self) -> &'static RouterInfo { match self { $(Self::$Type(_) => &<$Type as Router>::INFO),+ } }
         }
     };
@@ -63,7 +63,7 @@ registry! {
 }
 
 impl AnyRouter {
-    /// One item of its telemetry.
+    /// One item of the algorithm's telemetry.
     pub fn reading(&self, name: &str) -> Option<Reading> {
         telemetry::find(|sink| self.telemetry(sink), name)
     }
@@ -72,7 +72,7 @@ impl AnyRouter {
 /// An entry of the registry.
 #[derive(Clone, Copy, Debug)]
 pub struct RouterEntry {
-    /// Its description.
+    /// Description of the algorithm.
     pub info: &'static RouterInfo,
     source: &'static str,
     build: fn(&RouterSetup) -> AnyRouter,

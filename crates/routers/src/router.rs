@@ -16,7 +16,7 @@ pub struct RouterInfo {
     pub summary: &'static str,
     /// Provenance of its definition.
     pub provenance: Provenance,
-    /// Its parameters.
+    /// Parameters of the algorithm.
     pub params: &'static [Param],
 }
 
@@ -36,9 +36,9 @@ pub struct RouterSetup {
 /// A router algorithm. For one packet the order of calls is: `on_open` or `on_close` if it opens or ends a
 /// flow, then `on_arrival`, then, unless the queue drops it, `on_departure` at the start of its transmission.
 pub trait Router {
-    /// Its description.
+    /// Description of the algorithm.
     const INFO: RouterInfo;
-    /// Whether it needs [`Router::on_return`].
+    /// Whether the algorithm needs [`Router::on_return`].
     const RETURNS: bool = false;
     /// Whether a controller polls its port; see [`crate::controller`].
     const CONTROLLED: bool = false;
@@ -64,9 +64,10 @@ pub trait Router {
     fn on_return<F: RouterFrame>(&mut self, _port: &mut Port<'_>, _packet: &mut F) {}
     /// A message from another port or from the controller.
     fn on_signal(&mut self, _port: &mut Port<'_>, _signal: &Signal) {}
-    /// Time of the next [`Router::on_wake`]; [`Nanos::MAX`]: not before the next packet. Read after creation,
-    /// [`Router::on_arrival`], [`Router::on_return`], [`Router::on_signal`] and [`Router::on_wake`]. On an idle link
-    /// the algorithm should return [`Nanos::MAX`], because its wakes would be the only events.
+    /// Time of the next [`Router::on_wake`]; [`Nanos::MAX`]: no wake before the next packet. The port agent reads this
+    /// time after creation and after each call of [`Router::on_arrival`], [`Router::on_return`], [`Router::on_signal`]
+    /// and [`Router::on_wake`]. On an idle link the algorithm should return [`Nanos::MAX`], because its wakes would be
+    /// the only events.
     fn next_wake(&self) -> Nanos {
         Nanos::MAX
     }
@@ -94,8 +95,8 @@ pub trait Router {
 /// Minimum time between two wakes.
 pub(crate) const TICK: Nanos = Nanos::from_nanos(1);
 
-/// First of `at`, `at + step`, `at + 2 step`, … after `now`. Wakes missed while asleep have no effect, and later wakes
-/// stay on the same grid.
+/// First of `at`, `at + step`, `at + 2 step`, … after `now`. The skipped multiples have no effect, and later wakes stay
+/// on the same grid.
 pub(crate) fn next_multiple(at: Nanos, step: Nanos, now: Nanos) -> Nanos {
     if at > now {
         return at;

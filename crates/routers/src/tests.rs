@@ -107,7 +107,7 @@ fn rcp_follows_longer_rtt_faster_and_keeps_bounds() {
     rcp.on_wake(&mut TestPort::default().at(Nanos::from_millis(10), 0));
     // g = T/d = 0.05: d = 0.2 + 0.05 * 0.1.
     close(reading(&rcp, "mean_rtt"), 0.205);
-    // With 1 GB queued, the rate falls to its floor, 0.01 packets of 1000 B per d.
+    // With 1 GB queued, the rate falls to its floor: 0.01 packets of 1000 B per d = 0.205 s.
     rcp.on_wake(&mut TestPort::default().at(Nanos::from_millis(20), 1_000_000_000));
     close(reading(&rcp, "rate"), 10.0 / 0.205);
     // An idle link: the rate grows by 2 % per slot (0.4 * 10/205), to the capacity and no further.
@@ -218,7 +218,7 @@ fn xcp_shuffles_a_tenth_and_drains_the_queue() {
     }
 }
 
-/// An idle port sleeps, and wakes as if it had counted every control interval.
+/// An idle port sleeps, and wakes on the grid of control intervals that it would have kept without sleep.
 #[test]
 fn idle_port_sleeps_and_wakes_on_its_interval_grid() {
     for entry in ALL {
@@ -249,7 +249,7 @@ fn idle_port_sleeps_and_wakes_on_its_interval_grid() {
 }
 
 proptest! {
-    /// For any headers, a router algorithm advises finite numbers and each of its wakes is later than the one before.
+    /// For any headers, a router algorithm advises finite numbers, and each wake is later than the wake before.
     #[test]
     fn any_headers_yield_finite_advice_and_progress(
         packets in prop::collection::vec((strategies::rate_headers(), 0u64..20_000, 0u64..100_000), 1..200),
@@ -270,7 +270,8 @@ proptest! {
                 router.on_departure(&mut TestPort::default().at(now, backlog), &mut sent);
                 match (entry.info.name, sent.rate_header()) {
                     ("rcp", RateHeader::RcpRequest { rate, .. }) => prop_assert!((0.0..=1e7).contains(&rate)),
-                    // At most the whole idle link: alpha times the capacity, plus a tenth of the load.
+                    // Bound of an allotted change: alpha times the capacity, as on an idle link, plus a tenth of the
+                    // load.
                     ("xcp", RateHeader::XcpRequest { delta, .. }) => prop_assert!(delta.is_finite() && delta <= 2e7),
                     _ => {}
                 }

@@ -1,9 +1,9 @@
 //! # XCP: throughput changes, allotted per packet
 //!
-//! Every packet requests an increase of its sender's rate, and every router on the path may lower that
-//! request. Efficiency and fairness are separate: once per interval the router computes the total change of
-//! all traffic, then divides this change among the packets, so that all flows gain equally and lose in
-//! proportion to their rates. It keeps no per-flow state.
+//! Every packet requests an increase of its sender's rate, and every router on the path may lower that request.
+//! Efficiency and fairness are separate: once per interval the router computes the total change of all traffic, then
+//! divides this change among the packets, so that all flows gain equal amounts and lose amounts in proportion to their
+//! rates. It keeps no per-flow state.
 //!
 //! ## Control law
 //! Rates in B/s, times in seconds. Per control interval T_e, with sums over the arriving packets:
@@ -32,7 +32,8 @@
 //! * ns-2.35, `xcp/xcpq.cc`: constants, the order of the steps.
 //!
 //! ## Differences
-//! 1. Fields travel as 32-bit floats, not in the draft's fixed point, so that the whole range of rates fits.
+//! 1. Header fields are 32-bit floats instead of the draft's fixed-point numbers, so that the whole range of rates
+//!    fits.
 //! 2. Invalid fields (X not above zero or longer than 10 s, values that are not numbers) count as no request:
 //!    the packet counts as traffic and leaves with a change of zero. A packet that requests a larger decrease
 //!    than n adds nothing to the pool for others.
@@ -236,7 +237,7 @@ impl Router for Xcp {
             self.read_queue(port.now, port.backlog.as_f64());
         }
         if self.interval_end <= port.now {
-            // One interval without packets brings the pools to their idle values.
+            // An interval without packets sets the pools to their idle values.
             let idle = self.bytes == 0.0;
             self.control(port.now);
             self.asleep = idle && self.is_idle(port);

@@ -72,7 +72,7 @@ enum Mutation {
     Raw(u8, [(u32, u32); 2]),
     /// A known tag with numeric fields.
     Fields(u8, f32, u32),
-    /// The header of the acknowledgement this many positions earlier.
+    /// The header of the acknowledgement that was sent this many acknowledgements earlier.
     Replayed(usize),
     /// The receiver's header, unchanged.
     Untouched,
@@ -115,7 +115,7 @@ proptest! {
             let mut pipe = pipe(entry.info.name, &[], FILE, reverse);
             let mut history: Vec<RateHeader> = Vec::new();
             pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| {
-                // Messages have no such fields; see below.
+                // Messages have no such fields; the next tests cover them.
                 if packet.kind() == Kind::Message {
                     return;
                 }
@@ -165,7 +165,8 @@ fn impossible_advice_is_counted_and_ignored() {
             pipe.mangle_back = Some(Box::new(move |packet: &mut Packet| packet.set_rate_header(extension)));
             let window = pipe.sender.window();
             deliver(name, &mut pipe);
-            // Advice comes in the SYN-ACK, in one acknowledgement per two segments, and in that of the FIN.
+            // Advice comes in the SYN-ACK, in one acknowledgement per two segments, and in the acknowledgement of the
+            // FIN.
             assert!(ignored(&pipe.sender) >= SEGMENTS as f64 / 2.0, "{name}: {extension:?}");
             assert_eq!((pipe.sender.window(), pipe.sender.pacing_rate()), (window, None), "{name}: {extension:?}");
         }
@@ -181,9 +182,9 @@ fn advice_never_exceeds_line_rate() {
         let high = match explicit {
             // Every other reply becomes infinite; the others return the rate that the sender requested.
             Explicit::Rcp => RateHeader::RcpReply { rate: f32::INFINITY },
-            // Each is within the line rate, but their sum exceeds it many times.
+            // Each change is within the line rate, but the sum of the changes exceeds the line rate many times.
             Explicit::Xcp => RateHeader::XcpReply { delta: 0.9e6 },
-            // BRF ignores rates above its line rate and follows others; this rate is 10^6 B/s.
+            // BRF ignores rates above its line rate and follows lower rates; this rate is 10^6 B/s.
             Explicit::Brf => RateHeader::BrfRate { code: 10_003 },
             Explicit::Nodectl => RateHeader::None,
         };
@@ -205,7 +206,8 @@ fn advice_never_exceeds_line_rate() {
             // The 14 acknowledgements of the last round trip are in flight.
             assert!((ignored - acks / 2.0).abs() <= 10.0, "{ignored} of {acks}");
         }
-        // The rate is slightly higher where the cwnd covers a smoothed round-trip time with delayed acknowledgements.
+        // The rate may slightly exceed the line rate if the scheme computes cwnd from a smoothed round-trip time that
+        // includes delayed acknowledgements.
         assert!((0.5 * LINE..=1.05 * LINE).contains(&rate), "{name}: {rate} Mbit/s");
     }
 }
@@ -213,8 +215,8 @@ fn advice_never_exceeds_line_rate() {
 /// Rates in acknowledgements that are old, or of data never sent, are counted and ignored.
 #[test]
 fn stale_or_forged_rates_are_counted_and_ignored() {
-    // Each acknowledgement carries a rate 1 kB/s above the previous one, starting at 100 kB/s, and arrives
-    // again 55 ms later. Every fourth acknowledges data never sent and carries 1 kB/s.
+    // Each acknowledgement carries a rate 1 kB/s above the previous one, starting at 100 kB/s, and arrives again 55 ms
+    // later. Every fourth acknowledgement acknowledges data never sent and carries 1 kB/s.
     let reverse: Fate = Box::new(|_, _| vec![ms(20), ms(75)]);
     let mut pipe = pipe("brf", &[], FILE, reverse);
     let mut n = 0;
@@ -269,7 +271,7 @@ enum Forged {
 
 impl Forged {
     fn packet(&self) -> Packet {
-        // The connection's own ID is all zeros here.
+        // The connection's ID is all zeros in this test.
         match *self {
             Self::Bytes(ref bytes) => message(bytes),
             Self::Negotiation(kind, max, min, rtt) => {
@@ -373,7 +375,7 @@ fn grant_above_line_is_refused() {
             // The sender requested at 40 ms and, for lack of a valid answer, at 120 ms.
             assert_eq!((rate, count), (None, 2), "{granted}");
         } else {
-            // Rounded down to whole bytes twice.
+            // The rate was rounded down to whole bytes twice.
             let rate = rate.expect("a rate").as_bytes_per_sec();
             assert!((999_998..=1_000_000).contains(&rate) && count == 0, "{rate}");
         }

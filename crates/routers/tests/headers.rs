@@ -47,7 +47,8 @@ fn packets_carry_header_of_their_scheme() {
 #[test]
 fn silent_network_stalls_no_sender() {
     for scheme in ["rcp", "xcp", "brf"] {
-        // SYN, then three initial windows in sequence; rates stay unset and no change is allotted.
+        // The transfer takes the SYN's round trip and three round trips with one initial window each; rates stay unset
+        // and no change is allotted.
         let absent = transfer(scheme, Some(Box::new(|packet| packet.set_rate_header(RateHeader::None))));
         assert!(absent <= ms(40 + 3 * 40 + 40), "{scheme}: {absent:?}");
         let untouched = transfer(scheme, None);
@@ -139,7 +140,7 @@ fn stale_rate_is_ignored_and_counted() {
     for (n, packet) in old.iter().enumerate() {
         assert_eq!(receive(&mut sender, 81, packet), (3_000_000, n as u64 + 1), "{packet:?}");
     }
-    // A repetition of the newest acknowledgement is not stale; a newer acknowledgement counts.
+    // A repetition of the newest acknowledgement is not stale, and the rate of a newer acknowledgement is used.
     assert_eq!(receive(&mut sender, 82, &news), (3_000_000, 4));
     assert_eq!(receive(&mut sender, 83, &rate_ack(2_897, 61_000, 40_000, 4_000_000)), (4_000_000, 4));
 }

@@ -9,5 +9,5 @@ mod negotiation;
 mod strategies;
 mod talk;
 
-// For `strategies`, which the unit tests of the library share.
+// `strategies` names this type; the unit tests of the library share that module.
 use narrows_routers::RateHeader;

@@ -41,7 +41,7 @@ fn request_is_repeated_four_times() {
     assert_eq!(at, [ms(40), ms(120), ms(280), ms(600)]);
     let first_data = sent.iter().find(|(_, packet)| packet.payload > 0).expect("it gives up");
     assert_eq!(first_data.0, ms(1_240));
-    // These packets are CUBIC's initial window; acknowledgements release more.
+    // The packets sent at 1240 ms are CUBIC's initial window; acknowledgements release further packets.
     assert_eq!(sent.iter().filter(|(at, packet)| *at == ms(1_240) && packet.payload > 0).count(), 10);
     // Only the last request can still be answered; the next request follows ten seconds later.
     for (n, (_, packet)) in requests.iter().enumerate() {
@@ -225,8 +225,8 @@ fn hot_node_is_left_while_data_flows() {
     assert_eq!((max, path), (MOST, 1));
     talk.pass(ms(20), true);
     assert!(talk.data() >= 5 && talk.sent().iter().all(|(_, packet)| packet.path() == 0));
-    // The other path refuses: data continues, and another request follows a second later, or when this path's nodes do
-    // not answer the announcement.
+    // The other path refuses: data continues, and another request on that path follows, either a second later or when
+    // the nodes of the current path do not answer the announcement.
     talk.fail(token);
     talk.assert_rate(500_000);
     talk.pass(ms(3_500), true);
@@ -246,7 +246,7 @@ fn hot_node_is_left_while_data_flows() {
     assert_eq!((read(first), first.path()), (end, 0));
     talk.pass(ms(20), true);
     assert!(talk.sent().iter().all(|(_, packet)| packet.path() == 1));
-    // Later messages about the old path have no effect.
+    // Messages about the old path no longer have an effect.
     talk.adjust(Adjustment::Reduce, 400_000);
     talk.assert_rate(2_000_000);
     talk.adjust_over(1, Adjustment::Reduce, 1_500_000);
@@ -282,7 +282,8 @@ fn long_idle_sender_requests_before_sending() {
     assert!(talk.data() > 100);
     talk.sent();
     talk.pass(ms(7_760), true);
-    // The sender resumes after 8.2 s with a request; the previous request was for less, because there was no data.
+    // The sender resumes after 8.2 s with a request for the maximum; the previous request was for less, because there
+    // was no data.
     let sent = talk.sent();
     let (at, last) = sent.last().expect("it resumes");
     assert_eq!(*at, ms(8_200));
@@ -396,7 +397,7 @@ proptest! {
                 pipe.receiver.on_packet(pipe.now, &Packet::control(0, Flags::NONE, bytes));
             }
         }
-        // The minimum grant is a packet per second.
+        // Any grant allows at least one packet per second, so the flow completes.
         while pipe.sender.completed_at().is_none() {
             prop_assert!(pipe.now < Nanos::from_secs(300), "it stalls");
             prop_assert!(pipe.step(), "no next event before completion");

@@ -7,10 +7,11 @@ use super::{Session, nanos};
 use crate::settings::Stop;
 use crate::source::Source;
 
-/// Longest wait for ACKs before a sender that sent everything closes.
+/// Longest time for which a sender that has sent all data waits for ACKs before it closes.
 const LINGER: Nanos = Nanos::from_secs(1);
 
-/// Wait for reports of late arrivals before a close: the sum of a fixed time and a number of round trips.
+/// Time for which a sender waits for reports of late arrivals before it closes: the sum of a fixed time and a number of
+/// round trips.
 const LATE_ARRIVAL: (Nanos, u64) = (Nanos::from_millis(100), 4);
 
 impl Session<'_> {
@@ -50,7 +51,7 @@ impl Session<'_> {
         self.check_progress(now);
     }
 
-    /// Gives up a peer that keeps the connection open without progress: one that never agrees on features,
+    /// Gives up a peer that keeps the connection open without progress: a peer that never agrees on features,
     /// acknowledges no data, or does not close.
     fn check_progress(&mut self, now: Nanos) {
         if self.observed.connected_at.is_none() || self.connection.state().is_over() {

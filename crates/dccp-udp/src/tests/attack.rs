@@ -8,7 +8,7 @@ use super::*;
 use crate::admission::{ANSWER_BURST, ANSWERS_PER_SECOND, HALF_OPEN};
 use crate::timewait::{LIMIT, TimeWait};
 
-/// A loopback address with a port, one of many.
+/// The n-th of many loopback addresses with a port.
 fn address(n: u32) -> SocketAddr {
     let [_, a, b, c] = (n / 16 + 2).to_be_bytes();
     SocketAddr::new([127, a, b, c].into(), 20_000 + (n % 16) as u16)
@@ -39,7 +39,7 @@ fn server_unfinished_requests_lock_out_nobody() {
         assert!(has_cookie(&answers[0]), "the server kept state");
         assert_eq!(test.server.counts(), (HALF_OPEN, 0, 0));
         client.on_packet(SECOND, &answers[0], 0);
-        // The first packets with the cookie are lost; the connection opens with a later one.
+        // The first packets with the cookie are lost; the connection opens with a later packet.
         let mut lost = Vec::new();
         while client.poll_transmit(SECOND, &mut lost).is_some() {}
         client.on_timer(SECOND * 2);
@@ -59,7 +59,7 @@ fn server_unfinished_requests_lock_out_nobody() {
     });
 }
 
-/// A cookie opens a connection once: returned after the end, it is refused.
+/// A cookie opens a connection once: a cookie returned after the end of its connection is refused.
 #[test]
 fn server_cookie_returned_after_the_end_opens_nothing() {
     with_server(&settings(), async |mut test| {
@@ -80,7 +80,7 @@ fn server_cookie_returned_after_the_end_opens_nothing() {
         test.deliver(SECOND * 2, &ack);
         assert_eq!(code(&test.answers(SECOND * 2).await), ResetCode::NoConnection as u8);
         assert_eq!(test.server.counts().1, 0, "the old cookie opened a connection");
-        // From another DCCP port the cookie was never valid.
+        // A cookie from another DCCP port is never valid.
         let (mut forged, body) = udp::open(&ack).unwrap();
         forged.source += 1;
         let mut bytes = Vec::new();
@@ -90,8 +90,8 @@ fn server_cookie_returned_after_the_end_opens_nothing() {
     });
 }
 
-/// An address that has not proved itself gets at most three times the bytes it sent, and few answers in a burst, with
-/// and without cookies.
+/// An unproven address gets at most three times the bytes that it sent, and few answers in a burst, with and without
+/// cookies.
 #[test]
 fn server_unproven_address_gets_little() {
     for under_load in [false, true] {
@@ -100,7 +100,7 @@ fn server_unproven_address_gets_little() {
                 test.deliver_from(SECOND, address(n), &request(40_000, 9));
             }
             let (mut sent, mut got, mut answers) = (0, 0, 0);
-            // Many connections, and one whose Request is repeated with valid numbers.
+            // The address opens many connections, and one connection whose Request is repeated with valid numbers.
             for n in 0..400_u64 {
                 let packet = if n < 100 { request(41_000 + n as u16, n) } else { request(50_000, n) };
                 sent += packet.len();
@@ -137,8 +137,9 @@ fn session_unproven_peer_bounds_what_is_sent() {
             assert!(got <= 3 * sent, "{got} bytes for {sent}");
         }
         assert!(got > 0);
-        // The Response to the shortest Request and the Reset at the end of the handshake exceed the limit together.
-        test.answers(SECOND * 29).await; // the handshake above ends
+        // The Response to the shortest Request and the Reset at the end of the handshake would together exceed the
+        // limit.
+        test.answers(SECOND * 29).await; // ends the handshake above
         let packet = request(50_001, 5);
         test.deliver(SECOND * 30, &packet);
         let mut got = 0;
@@ -178,7 +179,7 @@ fn timewait_beyond_limit_forgets_oldest() {
     assert_eq!(timewait.len(), LIMIT);
     print_row("DCCP server: ended connections", LIMIT + 100, &format!("{LIMIT} remembered"));
     assert!(!timewait.contains(&flow(99)) && timewait.contains(&flow(100)));
-    // A later end of the same connection replaces the earlier end.
+    // If the same connection is recorded again with a later expiry, the later expiry replaces the earlier one.
     timewait.insert(&flow(100), SECOND * 9);
     assert_eq!((timewait.len(), timewait.deadline()), (LIMIT, SECOND + Nanos::from_nanos(101)));
     timewait.expire(SECOND * 2);
@@ -207,8 +208,7 @@ fn server_reset_connections_leave_compact_records() {
     });
 }
 
-/// A wake-up serves the connections with packets or timers, not all that exist; prints the memory of an idle
-/// connection.
+/// A wake-up serves only the connections with packets or due timers. The test prints the memory of an idle connection.
 #[test]
 fn server_idle_connections_cost_no_work() {
     const IDLE: u16 = 300;
@@ -257,7 +257,7 @@ fn server_invalid_packets_are_no_signs_of_life() {
     });
 }
 
-/// Few connections get a line of progress each, many get one line together.
+/// If there are few connections, each gets a line of progress; many connections share one line.
 #[test]
 fn server_progress_of_many_is_one_line() {
     for (count, lines, overviews) in [(3_u16, 3, 0), (12, 0, 1)] {

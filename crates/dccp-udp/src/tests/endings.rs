@@ -20,7 +20,7 @@ enum Server {
     DropsData,
     /// Acknowledges all data, but never closes.
     NeverCloses,
-    /// Stops listening: its application accepts no data.
+    /// Reports that its application is not listening.
     DoesNotListen,
 }
 
@@ -47,7 +47,8 @@ fn serve(kind: Server, socket: &StdSocket, over: &AtomicBool) {
                     seq += 1;
                     let mut options = Vec::new();
                     if kind == Server::DoesNotListen {
-                        // Confirm R(Send Ack Vector, 1), then Data Dropped: application not listening.
+                        // The options are Confirm R(Send Ack Vector, 1), then Data Dropped with Application Not
+                        // Listening.
                         options.extend([35, 4, 6, 1]);
                         if !first {
                             options.extend([40, 3, 0x90]);
@@ -80,7 +81,8 @@ fn send_to(kind: Server, duration: Option<Duration>) -> (Result<Report, LiveErro
     let socket = StdSocket::bind("127.0.0.1:0").expect("a free port");
     let settings = Settings {
         address: socket.local_addr().expect("a bound socket"),
-        // Features are requested again after a second: the answer shows that the peer is alive.
+        // The client requests features again after a second, and the answer shows that the peer is alive; the timeout
+        // must be longer.
         timeout: Duration::from_millis(if kind == Server::ConfirmsNothing { 2_500 } else { 600 }),
         duration,
         ..settings()
@@ -88,7 +90,7 @@ fn send_to(kind: Server, duration: Option<Duration>) -> (Result<Report, LiveErro
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| serve(kind, &socket, &over));
-        // A sender that would never end is stopped by the caller, so the test fails instead of hanging.
+        // The caller stops a sender that would never end, so that the test fails instead of hanging.
         struct Patient(Instant);
         impl Caller for Patient {
             fn stop(&self) -> Stop {
@@ -139,7 +141,7 @@ fn sender_without_listener_closes() {
     assert!(result.is_err() && took < Duration::from_secs(15), "{took:?}");
 }
 
-/// A capture on a full disk ends with a warning that names the file; the server serves on.
+/// A capture on a full disk ends with a warning that names the file; the server continues to serve.
 #[cfg(target_os = "linux")]
 #[test]
 fn capture_on_full_disk_ends_and_server_continues() {

@@ -14,16 +14,16 @@ use super::*;
 use crate::client::send;
 use crate::server::receive_on;
 
-/// Pairs of measurements, without and with a possible disturbance. Their median counts: other programs and tests
-/// take processor time from either half of a pair.
+/// Pairs of measurements, without and with a possible disturbance. The tests use the median of the pairs, because other
+/// programs and tests take processor time from either half of a pair.
 const PAIRS: u64 = 5;
 
-/// Whether this is the long form.
+/// Whether the tests run in the long form.
 fn is_long() -> bool {
     length() > 1
 }
 
-/// Stops on request, and counts ended connections.
+/// A caller that stops on request and counts ended connections.
 #[derive(Default)]
 struct Watch {
     over: AtomicBool,
@@ -62,7 +62,7 @@ fn resident() -> u64 {
     pages * 4_096
 }
 
-/// Runs `work` beside a server with these settings, which it stops afterwards.
+/// Runs `work` beside a server with these settings, and stops the server afterwards.
 fn beside_server<T>(settings: &Settings, work: impl FnOnce(SocketAddr, &Watch) -> T) -> T {
     let bound = StdSocket::bind("127.0.0.1:0").expect("a free port");
     let to = bound.local_addr().expect("a bound socket");
@@ -90,7 +90,7 @@ fn transfer(to: SocketAddr, duration: Duration) -> Result<(Report, Duration), Li
 const SOURCES: usize = 256;
 
 /// Sends Requests that it never completes, `rate` per second, each from another address, UDP port and DCCP port than
-/// the Request before; every sixteenth from an address that was not used before. Returns their number.
+/// the Request before; every sixteenth from an address that was not used before. Returns the number of Requests sent.
 fn flood(to: SocketAddr, rate: u64, over: &AtomicBool, seed: u64) -> u64 {
     let mut random = Random::stream(seed, "flood", 0);
     let mut socket = || {
@@ -168,7 +168,8 @@ fn long_server_under_flood_serves_genuine_client() {
     print_row("unfinished Requests, 10 000/s", sent, &result);
 }
 
-/// Connections from each address: two addresses that share an allowance stay below its burst of 40 answers.
+/// Connections from each address; even two addresses that share an allowance stay below the allowance's burst of 40
+/// answers.
 const PER_ADDRESS: u32 = 16;
 
 /// Opens idle connections.
@@ -254,7 +255,7 @@ fn long_server_idle_connections_keep_throughput() {
     assert!(share >= 0.8, "shares of the bytes per processor time without idle connections: {shares:?}");
     let least = if is_long() { 0.8 } else { 0.5 };
     assert!(speed >= least, "shares of the throughput without idle connections: {speeds:?}");
-    // Only the first server counts: later servers reuse memory that earlier servers freed.
+    // Only the memory of the first server is measured, because later servers reuse memory that earlier servers freed.
     assert!(each < 10_000.0, "{each} bytes for each idle connection");
     let result = format!(
         "{speed:.2} of the throughput without them, {share:.2} of the bytes per processor time, {each:.0} bytes each"
@@ -299,7 +300,7 @@ fn server_survives_hostile_datagrams() {
             }
             let _ = socket.send_to(&packet, to);
             if n % 256 == 0 {
-                thread::sleep(Duration::from_millis(2)); // as many as fit the server's socket
+                thread::sleep(Duration::from_millis(2)); // pause after as many datagrams as fit the server's socket
             }
         }
         let grown = resident().saturating_sub(before);

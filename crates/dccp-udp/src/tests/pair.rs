@@ -7,7 +7,7 @@ use narrows_cc::Rate;
 use super::*;
 use crate::session::largest_datagram;
 
-/// A client on its own socket beside a test server.
+/// A client on a separate socket beside a test server.
 struct Pair<'a> {
     server: TestServer<'a>,
     session: Session<'a>,
@@ -66,7 +66,7 @@ fn client_close_with_lost_answer_ends_as_closed() {
     let settings = Settings { app: AppConfig::File(Bytes::new(8)), ..settings() };
     block_on(async {
         let mut pair = Pair::new(&settings)?;
-        // Request and Response, then the datagram, whose ACK is not yet due.
+        // The first step exchanges Request and Response; the second sends the datagram, whose ACK is not yet due.
         for answered in [true, false] {
             pair.step(SECOND, 1).await?;
             while answered && !pair.session.was_connected() {
@@ -104,7 +104,7 @@ fn session_late_timer_does_not_count_as_rtt() {
         let rtt = Cell::new(0.0);
         let mut now = SECOND;
         for _ in 0..40 {
-            // Two datagrams and their ACK; the system wakes 7 ms late.
+            // Two datagrams leave and their ACK returns; at each step the system wakes the client 7 ms late.
             now = now.max(pair.session.deadline()) + ms(7);
             pair.step(now, 1).await?;
             now = now.max(pair.session.deadline()) + ms(7);
@@ -147,7 +147,7 @@ fn session_checksum_coverage_is_ignored_in_udp() {
 fn source_queue_holds_its_largest_write() {
     let rate = Rate::from_mbit_per_sec;
     let cbr = |mbit| AppConfig::Cbr { rate: rate(mbit), write: Bytes::new(1400) };
-    // 800 Mbit/s are 10 MB in 100 ms; the queue has a bound in bytes.
+    // 800 Mbit/s are 10 MB in 100 ms; at higher rates the bound of the queue in bytes applies.
     assert_eq!(queue_for(&cbr(800.0), 1400, 256), 10_000_000_usize.div_ceil(1400) + 1);
     assert_eq!(queue_for(&cbr(1.0), 1400, 256), 256);
     assert!(queue_for(&cbr(1e6), 1400, 256) * 1400 < 65 << 20);
@@ -186,7 +186,7 @@ fn session_ports_and_initial_numbers_are_random() {
             firsts.extend([request.seq, response.seq]);
         }
         for bit in 0..48 {
-            // By chance all 128 agree in a bit once in 10^38 times.
+            // The probability that all 128 numbers agree in a bit by chance is about 10^-38.
             assert!(firsts.iter().any(|first| first >> bit & 1 == 1), "bit {bit}");
             assert!(firsts.iter().any(|first| first >> bit & 1 == 0), "bit {bit}");
         }
@@ -238,7 +238,7 @@ fn session_largest_datagram_follows_interface_mtu() {
             None,
             "without a peer the MTU is unknown"
         );
-        // IP 20 or 40, UDP 8, DataAck with long sequence numbers 24, options 160.
+        // Header bytes: 20 or 40 for IP, 8 for UDP, 24 for DataAck with long sequence numbers, 160 for options.
         assert_eq!(largest_datagram(1_400, to), Some(1_188));
         assert_eq!(largest_datagram(1_400, "[2001:db8::1]:9".parse().unwrap()), Some(1_168));
         assert_eq!(largest_datagram(200, to), None);
@@ -252,7 +252,7 @@ fn session_largest_datagram_follows_interface_mtu() {
 fn server_once_serves_first_completed_handshake() {
     let settings = Settings { once: true, connections: 3, ..settings() };
     with_server(&settings, async |mut server| {
-        // One client sends a Request and falls silent; another received its answer but is slow.
+        // One client sends a Request and falls silent; another client has received its answer but is slow.
         let mut lone = server.client(50_001);
         assert_eq!(header(&server.exchange(SECOND, &mut lone).await).kind, Kind::Response);
         let mut slow = server.client(50_002);
@@ -316,7 +316,7 @@ fn session_waits_for_late_arrivals_before_close() {
             pair.session.advance(&|| now, &mut pair.port).await?;
             for bytes in receive_available(&mut pair.server.port).await {
                 if n == 16 {
-                    continue; // lost, or late
+                    continue; // this packet is lost, or late
                 }
                 if udp::open(&bytes).expect("a packet").0.kind == Kind::Close {
                     closed_at.get_or_insert(now);
@@ -329,7 +329,7 @@ fn session_waits_for_late_arrivals_before_close() {
             }
         }
         // The loss is known by 200 ms, when the source ends. The sender waits 100 ms more for a late arrival; the four
-        // round trips take no time.
+        // round trips take no time here.
         let closed_at = closed_at.expect("a Close");
         assert!((SECOND + ms(250)..=SECOND + ms(310)).contains(&closed_at), "{closed_at:?}");
         Ok(())

@@ -31,7 +31,7 @@ pub enum Recorded {
 struct SentVector {
     /// Number of the packet that carried it.
     packet: Seq,
-    /// Newest packet up to which the vector matches the current state.
+    /// Newest packet up to which the vector matches the receiver's current state.
     upto: Seq,
 }
 
@@ -42,12 +42,12 @@ struct SentVector {
 /// vectors.
 #[derive(Clone, Debug)]
 pub struct AckVector {
-    /// Newest first, in wire format.
+    /// Runs in wire format, newest first.
     runs: VecDeque<u8>,
     /// Number of packets in `runs`.
     covered: u64,
     newest: Seq,
-    /// Oldest first, with non-decreasing `upto`.
+    /// Sent vectors, oldest first, with non-decreasing `upto`.
     sent: VecDeque<SentVector>,
     limit: u64,
     dropped: u64,
@@ -176,7 +176,7 @@ impl AckVector {
         let joins_newer = newer == 0 && index > 0 && joins(self.runs.get(index - 1));
         let joins_older = older == 0 && joins(self.runs.get(index + 1));
         if joins_newer && joins_older && count(self.runs[index - 1]) + count(self.runs[index + 1]) < MAX_RUN {
-            // A single missing packet between two runs of its new state: merge all three.
+            // The packet was the only missing packet between two runs of its new state: merge all three runs.
             self.runs[index - 1] += count(self.runs[index + 1]) as u8 + 1;
             self.runs.drain(index..index + 2);
             return;
@@ -248,8 +248,8 @@ impl AckVector {
         }
     }
 
-    /// Notes that packet `seq` carried the current vector; numbers must increase between calls. Omitted
-    /// packets count as reported: they are the oldest, and the sender has declared them lost.
+    /// Notes that packet `seq` carried the current vector; numbers must increase between calls. Omitted packets count
+    /// as reported: they are the oldest packets, and the sender has declared them lost.
     pub fn sent_in(&mut self, seq: Seq) {
         if self.covered == 0 {
             return;
@@ -260,8 +260,8 @@ impl AckVector {
         self.sent.push_back(SentVector { packet: seq, upto: self.newest });
     }
 
-    /// Notes that the peer acknowledged packet `seq`. Drops the state that its vector reported, except for
-    /// the newest packet and later changes.
+    /// Notes that the peer acknowledged packet `seq`. Drops the state that the vector of packet `seq` reported, except
+    /// for the newest packet and for packets whose state changed afterwards.
     pub fn acknowledged(&mut self, seq: Seq) {
         let earlier = self.sent.partition_point(|sent| seq.after(sent.packet));
         let Some(&SentVector { packet, upto }) = self.sent.get(earlier) else { return };

@@ -58,7 +58,7 @@ pub struct Run {
     pub first: Seq,
     /// Number of packets, from `first` back; 1 to 64.
     pub count: u64,
-    /// Their state.
+    /// State of these packets.
     pub state: PacketState,
 }
 

@@ -63,7 +63,7 @@ impl Connection {
                 self.half.queue.clear();
                 self.begin_closing(now);
             }
-            // A repeated CloseReq: the Close was lost.
+            // The server repeats its CloseReq because the Close was lost.
             State::Closing => self.pending.close = true,
             _ => {}
         }
@@ -98,7 +98,7 @@ impl Connection {
         self.half.records = super::records::Records::default();
         self.half.pacing_blocked = false;
         self.reception.end();
-        // The last sequence numbers are kept, so that late packets cannot be confused with new packets.
+        // The connection keeps its last sequence numbers, so that late packets cannot be confused with new packets.
     }
 
     /// Retransmits Close or CloseReq, aborts, or leaves TIMEWAIT.

@@ -41,7 +41,7 @@ pub struct Config {
     pub fallback: Option<&'static Entry>,
     /// CCIDs acceptable for received data, in order of preference.
     pub accept: Vec<u8>,
-    /// Initial Sequence Window in packets. It grows to five times the packets per round trip.
+    /// Initial Sequence Window in packets. The window grows to five times the number of packets per round trip.
     pub sequence_window: u64,
     /// Ack Ratio requested: data packets per acknowledgement.
     pub ack_ratio: u16,
@@ -70,7 +70,7 @@ pub struct Config {
     pub msl: Nanos,
     /// Time limit of the Request (RFC 4340 section 8.1.1 suggests 3 min).
     pub request_limit: Nanos,
-    /// Whether a server closes with CloseReq, so that the client holds TIMEWAIT, instead of Close.
+    /// Whether a server closes with CloseReq instead of Close, so that the client holds TIMEWAIT.
     pub close_request: bool,
     /// Initial sequence number; random if `None`.
     pub first_number: Option<u64>,

@@ -1,6 +1,7 @@
 //! Init Cookies (RFC 4340 section 8.1.4): a server under load answers Requests and keeps no state. The client returns
 //! the cookie until the connection is open, and the server rebuilds the connection from it. The server replays the
-//! Request whose feature options the cookie holds, so a rebuilt connection equals a connection whose state was kept.
+//! Request whose feature options the cookie holds, so a rebuilt connection equals the connection that the server would
+//! have kept.
 //!
 //! ```text
 //!  epoch (1) | sequence number of the Request (6) | MAC (8) | feature options of the Request
@@ -36,7 +37,7 @@ pub const AMPLIFICATION: usize = 3;
 /// Bytes of a cookie before the feature options.
 const FIXED: usize = 1 + 6 + 8;
 
-/// Purpose of a MAC: a MAC for one purpose is invalid for the other.
+/// Purpose of a MAC; a MAC for one purpose is invalid for the other purpose.
 const INITIAL_NUMBER: u8 = 0;
 const COOKIE: u8 = 1;
 
@@ -142,7 +143,7 @@ impl CookieKeys {
         let Some((epoch, key)) = known.filter(valid_until).find(of_epoch) else { return Returned::Bad };
         let number = |bytes: &[u8]| bytes.iter().fold(0, |sum: u64, &byte| sum << 8 | u64::from(byte));
         let tuple = Tuple { epoch, ends, header, request: Seq::new(number(&fixed[1..7])) };
-        // The comparison takes constant time, so timing reveals only its result.
+        // The comparison takes constant time, so timing reveals only whether the MAC matches.
         let expected = tuple.mac(&key, COOKIE, config.service, features);
         if (expected ^ number(&fixed[7..])) != 0 || header.ack != Some(tuple.initial_number(&key).get()) {
             return Returned::Bad;
@@ -150,7 +151,8 @@ impl CookieKeys {
         let body = Body { options: features, data: &[] };
         let mut connection = Connection::of_request(config, now, &tuple, &key, &body);
         connection.random = random;
-        // The Response was sent before, without state; discard this one.
+        // The server has already sent the Response, without state; discard the Response that the rebuilt connection
+        // generates.
         if connection.poll_transmit(now, &mut Vec::new()).is_none() || connection.state != State::Respond {
             return Returned::Bad;
         }
@@ -163,7 +165,7 @@ impl CookieKeys {
 struct Tuple<'a> {
     epoch: u64,
     ends: Ends,
-    /// A packet of the client.
+    /// The header of a packet from the client.
     header: &'a Header,
     /// Sequence number of the Request.
     request: Seq,
@@ -215,7 +217,8 @@ impl Connection {
         connection
     }
 
-    /// Forgets the send times of the handshake packets, which are not those of the Response that the peer received.
+    /// Forgets the recorded handshake packets: their send times are not the send time of the Response that the peer
+    /// received.
     fn forget_handshake(&mut self) {
         self.handshake.clear();
         self.half.records.drop_settled(u64::MAX);

@@ -30,9 +30,9 @@ struct Progress {
     marked: Option<u64>,
     /// Shortest time since a delivered packet was sent, including the delay at the receiver.
     rtt: Option<Nanos>,
-    /// Includes the packet that the acknowledgement number refers to.
+    /// Whether the delivered packets include the packet that the acknowledgement number refers to.
     has_acked: bool,
-    /// Window counter and send time of that packet.
+    /// Window counter and send time of the packet that the acknowledgement number refers to.
     counter: u8,
     sent_at: Nanos,
     /// Packets of the recovery episode that were lost and arrived late.
@@ -59,7 +59,7 @@ impl Connection {
         if let Some(rtt) = progress.rtt {
             let elapsed = received.elapsed.filter(|&elapsed| progress.has_acked && elapsed < rtt);
             let rtt = rtt - elapsed.unwrap_or(Nanos::ZERO);
-            // RFC 4341 section 5: the smoothed round-trip time takes one sample per window.
+            // RFC 4341 section 5: one sample per window updates the smoothed round-trip time.
             let newest = progress.newest.unwrap_or(u64::MAX);
             if half.ccid == Ccid::TcpLike && newest < half.sampled_until {
                 half.rtt.record(rtt);
@@ -169,7 +169,7 @@ impl Half {
         let Self { records, driver, inflight, packets, ccid, phase, episode, forgotten_bytes, .. } = self;
         let (first, tfrc_report) = (records.first(), report && *ccid == Ccid::Tfrc);
         let range = |run: crate::ack_vector::Run| {
-            // Runs that extend before the first packet end there.
+            // Runs that extend before the first packet are cut at the first packet.
             let high = number_of(acked, ack.minus(run.first))?;
             Some((high.saturating_sub(run.count - 1), high, run.state))
         };
@@ -257,8 +257,8 @@ impl Half {
         }));
     }
 
-    /// Advances the window counter to at least four above that of an acknowledged packet, because a round
-    /// trip has passed (RFC 4342 section 8.1).
+    /// Advances the window counter to at least four above the counter of an acknowledged packet, because a round trip
+    /// has passed (RFC 4342 section 8.1).
     fn advance_counter(&mut self, now: Nanos, acknowledged: u8) {
         if self.counter.0.wrapping_sub(acknowledged) % 16 < 4 {
             self.counter = ((acknowledged + 4) % 16, now);
@@ -387,7 +387,7 @@ impl Half {
         }
     }
 
-    /// Restarts the timer when new data is acknowledged; under CCID 3, with every report.
+    /// Restarts the timer when new data is acknowledged; under CCID 3, restarts it with every report.
     fn rearm(&mut self, now: Nanos, progress: &Progress, received: &ReceivedOptions, datagram: u16) {
         if self.ccid == Ccid::Tfrc {
             self.timeouts = 0;

@@ -23,9 +23,9 @@ pub(super) static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 pub(super) struct Episode {
     /// First packet of the episode.
     pub(super) first: u64,
-    /// Packets lost.
+    /// Number of packets lost in the episode.
     pub(super) lost: u64,
-    /// Lost packets that arrived late.
+    /// Number of these lost packets that arrived late.
     pub(super) late: u64,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Half {
     pub(super) queue: Queue,
     /// Datagram size of a backlogged application.
     pub(super) backlogged: Option<u16>,
-    /// No more data is accepted.
+    /// Whether the half-connection accepts no more data.
     pub(super) ended: bool,
     pub(super) records: Records,
     /// Payload that arrived after its records were dropped. It is not reported to the scheme.
@@ -47,9 +47,9 @@ pub(super) struct Half {
     /// CCID 2: packet from which on the next round-trip sample updates the smoothed time.
     pub(super) sampled_until: u64,
     pub(super) pacer: Pacer,
-    /// The pacer delays a packet.
+    /// Whether the pacer delays a packet.
     pub(super) pacing_blocked: bool,
-    /// A pacing timer fired late; the next packets make up for the delay.
+    /// Whether a pacing timer fired late, so that the next packets make up for the delay.
     pub(super) pacing_late: bool,
     /// Departure time last counted in `Stats::paced_waits`.
     pub(super) counted_wait: Nanos,
@@ -61,16 +61,16 @@ pub(super) struct Half {
     /// Payload sent so far.
     pub(super) offset: u64,
     pub(super) phase: Phase,
-    /// Recovery ends when a packet from this number on is acknowledged; losses of earlier packets belong to the same
+    /// Recovery ends when this packet or a later packet is acknowledged; losses of earlier packets belong to the same
     /// recovery.
     pub(super) recovery_point: u64,
     pub(super) episode: Episode,
-    /// Records of lost packets from the first number on are kept, because the packets may arrive late. The other two
-    /// numbers become the first after one and two round trips.
+    /// Records of lost packets from the first number on are kept, because the packets may arrive late. The second
+    /// number becomes the first after one round trip, the third number after two.
     pub(super) keep: [u64; 3],
     /// Non-data packets since the last data packet.
     pub(super) ndp: u64,
-    /// An ECN mark began the recovery.
+    /// Whether an ECN mark began the recovery.
     pub(super) marked: bool,
     /// Consecutive timeouts.
     pub(super) timeouts: u32,
@@ -85,13 +85,13 @@ pub(super) struct Half {
     pub(super) ratio: AckRatio,
     /// CCID 3: window counter and time of its last change.
     pub(super) counter: (u8, Nanos),
-    /// A packet number, and the bounds on window and rate while the receiver is overloaded, in force until a packet
-    /// from this number on is acknowledged.
+    /// Bounds on window and rate while the receiver is overloaded, and the packet number from which on an
+    /// acknowledgement reviews these bounds.
     pub(super) cap: Option<(u64, Bytes, Rate)>,
     /// CCID 3: receive-buffer drops and Slow Receiver since the last report to the scheme.
     pub(super) unreported_drops: u64,
     pub(super) unreported_slow: bool,
-    /// Drops counted so far.
+    /// Drops reported by the receiver, each counted once.
     pub(super) reported_drops: ReportedDrops,
     /// Latest loss event rate.
     pub(super) loss_event_rate: f64,
@@ -192,8 +192,8 @@ impl Half {
         self.set_cap(Some((self.records.end(), window, rate)));
     }
 
-    /// Doubles the bound after a round trip without overload; removes it when it exceeds the scheme's
-    /// control.
+    /// Doubles the bounds after a round trip without overload; removes the bounds when they exceed the scheme's window
+    /// and rate.
     #[inline]
     pub(super) fn relax_cap(&mut self) {
         if let Some((until, window, rate)) = self.cap

@@ -58,7 +58,7 @@ mod tests {
         // The scheme delayed no data from 200 to 300 ms, the interval of the report at 400 ms.
         times.note(ms(350));
         assert!(times.report(ms(400), ms(300), ms(100)));
-        // The time 350 ms lies in the next interval and was kept.
+        // The delay at 350 ms lies in the next interval; its time was kept.
         assert!(!times.report(ms(500), ms(400), ms(100)));
         assert!(times.report(ms(600), ms(500), ms(100)));
     }
@@ -69,7 +69,7 @@ mod tests {
         let mut times = NotLimited::default();
         assert!(times.report(ms(200), ms(100), ms(100)));
         for now in 110..300 {
-            times.note(ms(now)); // 110 is kept first; 201 is the first time after the report
+            times.note(ms(now)); // the first kept time is 110; 201 is the first time after the report
         }
         assert!(!times.report(ms(300), ms(200), ms(100)));
         assert!(!times.report(ms(400), ms(300), ms(100)));

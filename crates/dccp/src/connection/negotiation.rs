@@ -14,7 +14,8 @@ impl Connection {
         let Self { config, features, .. } = self;
         let mut ccids = vec![Ccid::of(config.scheme).number()];
         ccids.extend(config.fallback.map(|entry| Ccid::of(entry).number()));
-        // Without agreement the peer falls back to CCID 2, which serves only schemes with that CCID.
+        // Without agreement the CCID stays 2, so the request is mandatory if neither the scheme nor its fallback has
+        // CCID 2.
         let mandatory = !ccids.contains(&2);
         features.request(now, feature::CCID, Side::Local, &ccids, mandatory);
         features.set_preferences(feature::CCID, Side::Remote, &config.accept);

@@ -31,7 +31,7 @@ pub(super) struct ReceivedOptions {
 }
 
 impl ReceivedOptions {
-    /// Whether the options form a feedback packet for `ccid`. CCID 3 requires Elapsed Time, Receive Rate and
+    /// Whether the options make the packet a feedback packet for `ccid`. CCID 3 requires Elapsed Time, Receive Rate and
     /// Loss Intervals (RFC 4342 section 6).
     pub(super) fn is_report(&self, ccid: Ccid) -> bool {
         match ccid {
@@ -41,7 +41,8 @@ impl ReceivedOptions {
     }
 }
 
-/// Maximum number of bytes of Init Cookies returned; replies to unproven packets then stay within their limit.
+/// Maximum number of bytes of Init Cookies returned; with at most this many bytes, replies to unproven packets stay
+/// within [`REPLY_LIMIT`].
 const MAX_COOKIES: usize = REPLY_LIMIT - 28;
 
 /// Reset code and data for an option that ends the connection.

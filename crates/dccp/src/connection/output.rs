@@ -10,7 +10,7 @@ use crate::feature::{self, Side};
 use crate::seq::Seq;
 use crate::wire::{Header, Kind, Opt, ResetCode, data_checksum};
 
-/// Handshake packets remembered: all Requests before the abort, and as many Responses.
+/// Maximum number of handshake packets remembered: all Requests before the abort, and an equal number of Responses.
 const MAX_HANDSHAKE_PACKETS: usize = 16;
 
 /// Greatest Sequence Window that permits short sequence numbers: a quarter of their space (RFC 4340 section
@@ -151,7 +151,7 @@ impl Connection {
         if self.must_send_slow_receiver() {
             Opt::SlowReceiver.write(&mut options);
         }
-        // Data packets reserve their space for data; a long vector is sent in an Ack.
+        // A data packet reserves its space for data, so a long vector is sent in an Ack.
         let room = if data.is_empty() { header.room() - 3 } else { 128 };
         let vector = self.features.value(feature::SEND_ACK_VECTOR, Side::Local) == 1;
         let event_rate = self.features.value(feature::SEND_LOSS_EVENT_RATE, Side::Local) == 1;

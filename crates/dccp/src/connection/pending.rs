@@ -5,8 +5,8 @@ use narrows_cc::Nanos;
 use crate::seq::Seq;
 use crate::wire::{Header, ResetCode};
 
-/// Longest reply to a packet with unproven sequence numbers: a Response that confirms every feature, with
-/// long preference lists. Syncs and SyncAcks have 24 bytes, Resets 28; an NDP count adds 8.
+/// Longest reply to a packet with unproven sequence numbers: a Response that confirms every feature, with long
+/// preference lists. Syncs and SyncAcks have 24 bytes and Resets have 28; an NDP count adds 8 bytes.
 pub const REPLY_LIMIT: usize = 384;
 
 /// Least interval between replies to invalid packets: eight per second (RFC 4340 section 7.5.4).

@@ -25,11 +25,11 @@ const NUMDUPACK: u8 = 3;
 pub(super) struct AckRatio {
     greatest: Option<Seq>,
     missing: [Option<(Seq, u8)>; MAX_MISSING],
-    /// An acknowledgement was lost in this window.
+    /// Whether an acknowledgement was lost in this window.
     lost: bool,
     /// Consecutive windows without loss.
     clean: u64,
-    /// The window ends with the acknowledgement of a packet beyond this one.
+    /// The window ends when a packet beyond this number is acknowledged.
     window_end: u64,
 }
 
@@ -64,7 +64,8 @@ impl AckRatio {
         }
     }
 
-    /// Returns whether the window has ended: `known` is beyond its end. The next window then ends at `end`.
+    /// Returns whether the window has ended, that is, whether `known` is beyond the window's end. The next window then
+    /// ends at `end`.
     pub(super) fn ends_window(&mut self, known: u64, end: u64) -> bool {
         let ended = known > self.window_end;
         if ended {
@@ -109,7 +110,8 @@ mod tests {
         assert_eq!(acks.next_ratio(2, 60), 2, "two later ones are not enough");
         acks.on_packet(Seq::new(6));
         assert_eq!(acks.next_ratio(2, 60), 4);
-        // 60 / (16 - 4) = 5 windows, then 60 / (9 - 3) = 10.
+        // cwnd = 60: R falls from 4 to 3 after 60 / (16 - 4) = 5 windows, and to 2 after another 60 / (9 - 3) = 10
+        // windows.
         let ratios: Vec<u64> = (0..40)
             .scan(4, |ratio, _| {
                 *ratio = acks.next_ratio(*ratio, 60);
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!(ratios, expected, "and 2 is the least");
     }
 
-    /// The Ack Ratio is at most half the window, and may be 1 below four packets.
+    /// The Ack Ratio is at most half the window, and may be 1 if the window has fewer than four packets.
     #[test]
     fn ack_ratio_is_at_most_half_the_window() {
         let mut acks = AckRatio { lost: true, ..AckRatio::default() };

@@ -28,7 +28,7 @@ pub(super) struct ValidPacket {
     pub(super) payload: u32,
     pub(super) ccval: u8,
     pub(super) ndp: Option<u64>,
-    /// The data failed its Data Checksum.
+    /// Whether the data failed its Data Checksum.
     pub(super) corrupt: bool,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct Reception {
     vector: AckVector,
     /// Packets whose data was dropped before the application.
     drops: PendingDrops,
-    /// Measurements for CCID 3 and for DCCP-BBR, where in use.
+    /// Measurements for CCID 3 and for DCCP-BBR; `None` under other CCIDs.
     tfrc: Option<Box<Receiver>>,
     loss: Option<Box<LossRate>>,
     ack_delay: Nanos,
@@ -47,11 +47,11 @@ pub(super) struct Reception {
     unreported: u64,
     ack_at: Nanos,
     due: bool,
-    /// Greatest sequence number and its arrival time.
+    /// Greatest sequence number received, and the arrival time of that packet.
     greatest: Option<(Seq, Nanos)>,
     /// Time of the last immediate acknowledgement of an ECN mark.
     marked_at: Option<Nanos>,
-    /// Data has arrived.
+    /// Whether data has arrived.
     active: bool,
     /// Non-data packets since the last acknowledgement sent.
     pub(super) unacknowledged: u64,
@@ -128,8 +128,8 @@ impl Reception {
         }
         self.active = true;
         if self.tfrc.is_some() {
-            // CCID 3 schedules no report after the last data. A late packet, which counts as lost, therefore makes a
-            // report due.
+            // CCID 3 schedules no report after the last data. The receiver counts a late packet as lost, so a late
+            // packet makes a report due.
             self.due |= ahead < 0;
             return recorded;
         }
@@ -163,7 +163,7 @@ impl Reception {
         self.timestamp = Some((value, now));
     }
 
-    /// The peer acknowledged packet `seq` and its feedback.
+    /// Notes that the peer acknowledged packet `seq` and the feedback in that packet.
     pub(super) fn acknowledged(&mut self, seq: Seq) {
         self.vector.acknowledged(seq);
         self.drops.acknowledged(seq);

@@ -21,7 +21,7 @@ pub(super) enum Fate {
     Outstanding,
     Delivered,
     Lost,
-    /// Given up after a timeout without a report of its loss.
+    /// Given up after a timeout; no report has shown the packet as lost.
     Unanswered,
 }
 
@@ -49,9 +49,9 @@ const MAX_FORGOTTEN: usize = 1 << 14;
 #[derive(Clone, Copy, Debug)]
 struct Forgotten {
     number: u64,
-    /// Payload bytes; zero once it arrived.
+    /// Payload bytes; zero once the packet has arrived.
     bytes: u32,
-    /// No report covered it: a timeout declared it lost.
+    /// Whether a timeout declared the packet lost and no report has covered the packet.
     unreported: bool,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Records {
     fresh: Vec<u64>,
     /// Packets below this number are delivered, lost or unanswered.
     lost_until: u64,
-    /// Lost packets below `first`, ascending: the receiver may still report one as received, however late.
+    /// Lost packets below `first`, ascending: the receiver may still report any of these as received, however late.
     forgotten: VecDeque<Forgotten>,
     /// Number of dropped records of packets that were declared lost and that no report covered.
     unreported: u64,
@@ -174,7 +174,8 @@ impl Records {
         *known = greatest;
     }
 
-    /// Takes the forgotten packets that a report lists as received. Returns their number and payload.
+    /// Takes the forgotten packets that a report lists as received. Returns the number and total payload of these
+    /// packets.
     pub(super) fn take_forgotten(&mut self, ranges: impl Iterator<Item = (u64, u64, State)>) -> Option<(u64, Bytes)> {
         let (oldest, newest) = (self.forgotten.front()?.number, self.forgotten.back()?.number);
         let mut found: Option<(u64, Bytes)> = None;
@@ -205,12 +206,12 @@ impl Records {
         self.unreported + self.ring.iter().skip(from).filter(lost).count() as u64
     }
 
-    /// Declares lost the oldest packet that three later packets have overtaken and that was not declared before;
-    /// returns it.
+    /// Returns the oldest packet that three later packets have overtaken and that was not declared lost before, and
+    /// declares it lost.
     pub(super) fn next_lost(&mut self) -> Option<(u64, Record)> {
         let i = self.gaps.partition_point(|&gap| gap < self.lost_until);
         let &gap = self.gaps.get(i)?;
-        // Delivered numbers above the gap. The count does not grow from one gap to the next.
+        // Number of packets delivered above the gap. This number does not grow from one gap to the next.
         let later = self.known - 1 - gap - (self.gaps.len() - 1 - i) as u64;
         if later < NUMDUPACK {
             return None;
@@ -292,7 +293,8 @@ mod tests {
         std::iter::from_fn(|| records.next_lost()).map(|(number, _)| number).collect()
     }
 
-    /// A packet is lost when three later packets have arrived, and its record is kept for late arrival.
+    /// A packet counts as lost when three later packets have arrived. Its record is kept, because the packet may arrive
+    /// late.
     #[test]
     fn records_declare_loss_after_three_later_packets() {
         let mut records = records(10);

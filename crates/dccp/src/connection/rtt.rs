@@ -8,10 +8,10 @@ pub(super) const DEFAULT_RTT: Nanos = Nanos::from_millis(200);
 /// Initial timeout (RFC 6298).
 const INITIAL_RTO: Nanos = Nanos::from_secs(1);
 
-/// Longest timeout. RFC 6298 permits any bound of at least 60 s; RFC 4340 uses 64 s throughout.
+/// Longest timeout. RFC 6298 permits any bound of at least 60 s; RFC 4340 uses 64 s for all its timers.
 pub(super) const LONGEST: Nanos = Nanos::from_secs(64);
 
-/// Clock granularity G of RFC 6298: scheduling delay of a process on any path.
+/// Clock granularity G of RFC 6298: allows for the scheduling delay of a process, however short the path.
 pub(super) const GRANULARITY: Nanos = Nanos::from_millis(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -96,7 +96,7 @@ mod tests {
         let mut rtt = Rtt::new(ms(10));
         assert_eq!(rtt.rto(), Nanos::from_secs(1));
         rtt.on_sample(ms(100));
-        assert_eq!(rtt.rto(), ms(310)); // 100 + 4 x 50 + 10
+        assert_eq!(rtt.rto(), ms(310)); // SRTT 100 + 4 x RTTVAR 50 + ACK delay 10
         for _ in 0..60 {
             rtt.on_sample(ms(100));
         }

@@ -14,7 +14,7 @@ const MAX_COUNTER_STEP: u64 = 5;
 /// Sequence Window in packets per round trip (RFC 4340 section 7.5.2).
 const SEQUENCE_WINDOW_RTTS: u64 = 5;
 
-/// The data of this time at the pacing rate may leave back to back: at least two packets and at most 64 KiB.
+/// The data that the pacing rate sends in this time may leave back to back: at least two packets and at most 64 KiB.
 const BURST: Nanos = Nanos::from_millis(1);
 const MAX_BURST: Bytes = Bytes::new(65_536);
 
@@ -134,11 +134,12 @@ impl Connection {
         half.unanswered_since.get_or_insert(now);
         let control = half.driver.control();
         if let Some(rate) = control.pacing_rate {
-            // Keep the pacing rate when timers fire late: credit the delay since the departure time, up to
-            // one round trip (RFC 5348 section 4.6).
+            // Keep the pacing rate when timers fire late: credit the delay since the scheduled departure, up to one
+            // round trip (RFC 5348 section 4.6).
             let late = if half.pacing_late { now - half.pacer.next() } else { Nanos::ZERO };
             let credit = bytes + rate.over(late.min(half.rtt.srtt));
-            // Schemes that leave the burst to the transport get the burst that Linux gives TCP (`tcp_tso_autosize`).
+            // Schemes that leave the burst size to the transport get the burst size that Linux gives TCP
+            // (`tcp_tso_autosize`).
             let burst = match control.burst {
                 Bytes::MAX => rate.over(BURST).min(MAX_BURST).max(bytes * 2),
                 burst => burst,

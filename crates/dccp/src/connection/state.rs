@@ -24,7 +24,7 @@ pub enum State {
     Request,
     /// Server that sent a Response.
     Respond,
-    /// Client that received the Response; the server may not know.
+    /// Client that received the Response; the server may not yet know this.
     PartOpen,
     /// Data transfer.
     Open,
@@ -32,7 +32,7 @@ pub enum State {
     CloseReq,
     /// Close sent.
     Closing,
-    /// The peer ended the connection; late packets expire.
+    /// The peer ended the connection; the endpoint waits until late packets have expired.
     TimeWait,
 }
 
@@ -170,7 +170,7 @@ impl Backoff {
         Self { at: now.saturating_add(interval), interval, until: now.saturating_add(limit) }
     }
 
-    /// Doubles the interval, up to 64 s (RFC 4340 section 8).
+    /// Schedules the next time and doubles the interval, up to 64 s (RFC 4340 section 8).
     pub(super) fn back_off(&mut self, now: Nanos) {
         self.interval = (self.interval * 2).min(Nanos::from_secs(64));
         self.at = now.saturating_add(self.interval);

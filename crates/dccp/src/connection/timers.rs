@@ -77,8 +77,8 @@ impl Connection {
         half.timeouts += 1;
         let flight = Flight { size: flight_size, inflight: half.inflight };
         half.driver.timeout(now, flight, half.timeouts);
-        // There may be no data to send, or none may leave. A Sync tests whether the peer is alive and
-        // resynchronises the windows. CCID 3 data packets do the same.
+        // There may be no data to send, or data may not leave. A Sync tests whether the peer is alive and
+        // resynchronises the windows. Under CCID 3 the data packets that follow a timeout do the same.
         let probe = half.unanswered_since.is_some() && (nothing_sent || !tfrc);
         if probe {
             self.pending.sync = Some(self.gsr);

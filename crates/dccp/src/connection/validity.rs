@@ -43,7 +43,7 @@ impl Connection {
             self.stats.ignored += 1;
             return;
         }
-        // Step 2: no connection.
+        // Step 2: no connection exists for the packet.
         if self.state.is_over() {
             self.refuse(now, header, ResetCode::NoConnection);
             return;
@@ -217,7 +217,8 @@ impl Connection {
             }
             Kind::CloseReq | Kind::Close | Kind::Reset => {
                 let low = self.gsr.add(1);
-                // Every number is valid in the reply to a Request.
+                // The reply to a Request may have any sequence number: the client does not know the server's numbers
+                // yet.
                 let low = if self.state == State::Request { seq } else { low };
                 seq.within(low, swh)
                     && ack.is_some_and(|ack| !self.gar.after(ack) && !ack.after(awh) && !awl.after(ack))

@@ -27,7 +27,8 @@ fn carry(from: &mut Features, to: &mut Features, now: Nanos, seq: u64, ack: u64)
 /// Both endpoints agree on the server's preference although their Changes cross.
 #[test]
 fn features_crossing_changes_agree_on_server_preference() {
-    // The client prefers CCID 3, then 2; the server has the same two, or a list with one or no common value.
+    // The client prefers CCID 3, then CCID 2. The server's list has the same two CCIDs, or shares only one or none with
+    // the client's list.
     for (theirs, expected) in [(&[2, 3][..], 2), (&[3, 2], 3), (&[9, 3], 3), (&[9], 2)] {
         let (mut client, mut server) = (Features::new(false), Features::new(true));
         client.request(NOW, CCID, Side::Local, &[3, 2], false);
@@ -50,7 +51,7 @@ fn features_crossing_changes_agree_on_server_preference() {
     }
 }
 
-/// A Confirm of an older Change does not end the newer one, which is retransmitted with back-off.
+/// A Confirm of an older Change does not end a newer Change, which is retransmitted with back-off.
 #[test]
 fn features_confirm_of_older_change_leaves_change_pending() {
     let (mut a, mut b) = (Features::new(false), Features::new(true));

@@ -26,7 +26,7 @@ pub struct Arrival {
     pub data: bool,
     /// NDP count, if present: length of the run of non-data packets before this one.
     pub ndp: Option<u64>,
-    /// Received ECN marked.
+    /// Whether the packet arrived ECN marked.
     pub marked: bool,
     /// CCVal: for data packets, the sender's window counter.
     pub counter: u8,
@@ -56,11 +56,11 @@ pub enum Separation {
 /// The last loss event.
 #[derive(Clone, Copy, Debug)]
 struct Event {
-    /// Nominal arrival time of its first loss.
+    /// Nominal arrival time of the event's first loss.
     start: Nanos,
-    /// Window counter before its first loss.
+    /// Window counter before the event's first loss.
     counter: u8,
-    /// A counter more than a round trip later has arrived.
+    /// Whether a packet whose counter is more than a round trip later has arrived.
     over: bool,
 }
 
@@ -77,11 +77,11 @@ pub struct LossHistory {
     discounting: bool,
     /// All packets up to this one are received or lost.
     settled: Option<Arrival>,
-    /// Arrivals after a gap, by number; `gaps` entries.
+    /// Arrivals after a gap, ordered by number; `gaps` entries are in use.
     waiting: [Arrival; NDUPACK],
     gaps: usize,
     open: Interval,
-    /// Newest first; `known` entries.
+    /// Closed intervals, newest first; `known` entries are in use.
     closed: [Closed; CLOSED],
     known: usize,
     event: Option<Event>,
@@ -140,7 +140,7 @@ impl LossHistory {
         self.events > before
     }
 
-    /// Settles all packets after `from` up to the arrival `to`; those between them are lost.
+    /// Settles all packets after `from` up to the arrival `to`; the packets between `from` and `to` are lost.
     fn settle(&mut self, from: &Arrival, to: &Arrival, path: &PathEstimate) {
         let gap = to.seq.minus(from.seq) as u64 - 1;
         let without_data = to.ndp.unwrap_or(0).min(gap);
@@ -164,8 +164,8 @@ impl LossHistory {
         self.settled = Some(Arrival { counter, ..*to });
     }
 
-    /// Appends the arrival `to`, successor of `from`, to the open interval. Returns whether its mark began an
-    /// event.
+    /// Appends the arrival `to`, successor of `from`, to the open interval. Returns whether the ECN mark of `to` began
+    /// an event.
     fn append(&mut self, from: &Arrival, to: &Arrival, path: &PathEstimate) -> bool {
         let mut began = false;
         if to.marked && to.data {
@@ -209,7 +209,7 @@ impl LossHistory {
             }
         }
         let each = within(path.rtt) + 1;
-        // For huge gaps, simulate only as many equal events as the history holds; more make no difference.
+        // For huge gaps, simulate only as many equal events as the history stores; further events make no difference.
         let events = (lost + 1 - first).div_ceil(each);
         let beyond = events.saturating_sub(CLOSED as u64 + 2);
         self.events += beyond;
@@ -226,7 +226,8 @@ impl LossHistory {
     /// Begins a loss event, which closes the open interval.
     fn begin_event(&mut self, start: Nanos, counter: u8, path: &PathEstimate) {
         if self.event.is_none() {
-            // The rate rose too fast before the first loss to reflect the path (section 6.3.1).
+            // Before the first loss the rate rose too fast for the interval to reflect the path, so the interval
+            // follows from X_target (section 6.3.1).
             let p = tfrc::loss_event_rate(path.segment, path.rtt, path.target);
             self.open.data = (1.0 / p).round() as u64;
         } else if self.discounting {
@@ -267,7 +268,7 @@ impl LossHistory {
     /// Value of the Loss Event Rate option: 1/p rounded up, `u32::MAX` before the first event (RFC 4342
     /// section 8.5).
     pub fn inverse_rate(&self) -> u32 {
-        // The cast saturates at `u32::MAX`, which has another meaning.
+        // The cast would saturate at `u32::MAX`, the value before the first event, so the value is limited.
         self.mean_interval().map_or(u32::MAX, |mean| (mean.ceil() as u32).min(u32::MAX - 1))
     }
 
@@ -275,8 +276,8 @@ impl LossHistory {
     /// most nine intervals, newest first. The oldest interval of a young connection is the time before the
     /// first loss.
     ///
-    /// The skip length is at most three. The excess of a longer undecided gap counts as received until it
-    /// settles, so interval positions stay correct.
+    /// The skip length is at most three. If more packets are undecided, the excess counts as received until these
+    /// packets are settled, so that the positions of intervals stay correct.
     pub fn intervals(&self) -> (u8, impl Iterator<Item = Interval> + '_) {
         let waiting = match (self.gaps.checked_sub(1), self.settled) {
             (Some(newest), Some(settled)) => self.waiting[newest].seq.minus(settled.seq) as u64,
@@ -286,7 +287,7 @@ impl LossHistory {
         let mut open = self.open;
         open.lossless += waiting - skip;
         if self.known == 0 {
-            // No data length before the first loss event (RFC 4342 section 6.1.1).
+            // The data length is zero before the first loss event (RFC 4342 section 6.1.1).
             open.data = 0;
         }
         let closed = self.closed[..self.known].iter().map(|closed| closed.interval);

@@ -69,8 +69,8 @@ pub(super) fn mean(open: u64, closed: &[Closed], factor: f64) -> Option<f64> {
     Some(older.max(sum / total))
 }
 
-/// I_mean without discounting, from the data lengths of an option, open interval first. `None` without a
-/// closed interval. Uses at most eight closed intervals. Its inverse is the loss event rate.
+/// I_mean without discounting, from the data lengths of an option, open interval first. `None` without a closed
+/// interval. Uses at most eight closed intervals. The inverse of I_mean is the loss event rate.
 pub fn mean_interval(lengths: impl IntoIterator<Item = u64>) -> Option<f64> {
     let mut lengths = lengths.into_iter();
     let open = lengths.next()?;

@@ -23,7 +23,7 @@ struct Part {
 pub struct ReceiveRate {
     reported: Nanos,
     bytes: u64,
-    /// Newest first.
+    /// Parts of the history, newest first.
     parts: [Part; KEPT],
 }
 
@@ -79,12 +79,12 @@ const GAIN: f64 = 0.1;
 /// Receiver's estimate of R. The sender increments the window counter every quarter of its round-trip time,
 /// so packets whose counters differ by n are about n quarters apart.
 ///
-/// A sample spans four steps, or fewer if the counter jumps further: a jump of five means 'five or more'.
+/// A sample spans four steps, or fewer if the counter jumps further: a jump of five steps means 'five or more'.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterRtt {
-    /// First packet and its counter.
+    /// Arrival time and counter of the first packet of the sample.
     from: Option<(Nanos, u8)>,
-    /// First packet with the greatest counter since then: time, steps.
+    /// First packet with the greatest counter since `from`: arrival time, and counter steps since `from`.
     upto: (Nanos, u8),
     rtt: Option<Nanos>,
 }
@@ -100,7 +100,7 @@ impl CounterRtt {
         self.rtt
     }
 
-    /// Records a data packet whose number exceeds all earlier ones.
+    /// Records a data packet whose number exceeds all earlier numbers.
     pub fn arrive(&mut self, now: Nanos, counter: u8) {
         let Some((start, from)) = self.from else {
             self.from = Some((now, counter % 16));

@@ -5,9 +5,9 @@
 //! ```
 //! `current_no`: greatest number received; `entry_no`: greatest number before the window; `nums`: packets received
 //! after `entry_no`. The paper requires constant time, no memory per packet, a window of 10 s, and reordered packets
-//! credited to their own window. Sliding packet by packet would need a record per packet. This window slides by half
-//! seconds. Each of them stores the greatest number before it and its packet count, so a late packet is counted in the
-//! right half second.
+//! credited to the window in which they were sent. Sliding packet by packet would need a record per packet, so this
+//! window slides by half seconds. Each half second stores its packet count and the greatest number before it, so a late
+//! packet counts in the right half second.
 //!
 //! ## Differences
 //! 1. The window is 9.5 to 10 s long.
@@ -31,7 +31,7 @@ const SLOT_NANOS: u64 = WINDOW.as_nanos() / SLOTS as u64;
 struct HalfSecond {
     /// Index of the half second.
     time: u64,
-    /// Greatest number before it.
+    /// Greatest number received before this half second.
     entry: Seq,
     /// Packets received after `entry`, up to the next slot's `entry`.
     nums: u64,
@@ -40,14 +40,14 @@ struct HalfSecond {
 /// DCCP-BBR receiver. Constant time per packet, constant memory.
 #[derive(Clone, Debug)]
 pub struct LossRate {
-    /// Oldest first; `used` entries, at most one per half second of the window.
+    /// Half seconds of the window, oldest first; `used` entries, at most one per half second.
     slots: [HalfSecond; SLOTS],
     used: usize,
     current: Seq,
 }
 
 impl LossRate {
-    /// Counts packets after `entry`, the greatest number received before.
+    /// Starts to count with the packet after `entry`, the greatest number received so far.
     pub fn new(entry: Seq) -> Self {
         Self { slots: [HalfSecond::default(); SLOTS], used: 0, current: entry }
     }
@@ -63,7 +63,8 @@ impl LossRate {
             }
             self.current = seq;
         }
-        // The newest slot that begins before this packet, usually the last slot. Packets before all slots are ignored.
+        // The packet counts in the newest slot whose `entry` precedes it, usually the last slot. Packets before all
+        // slots are ignored.
         if let Some(own) = self.slots[..self.used].iter_mut().rev().find(|slot| seq.after(slot.entry)) {
             own.nums += 1;
         }

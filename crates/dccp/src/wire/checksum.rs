@@ -48,7 +48,7 @@ fn pseudo_header(addresses: Option<Addresses>, packet: &[u8]) -> Option<(Address
 pub(crate) fn internet_checksum(pseudo: Option<(Addresses, u8, usize)>, parts: &[&[u8]]) -> u16 {
     let mut sum: u64 = parts.iter().map(|part| sum_words(part)).sum();
     if let Some((Addresses { source, destination }, protocol, length)) = pseudo {
-        // A 32-bit word folds to the sum of its halves, because 2^16 is 1 in one's complement.
+        // A 32-bit word counts as the sum of its halves, because 2^16 equals 1 in 16-bit one's complement arithmetic.
         sum += u64::from(u32::from_be_bytes(source)) + u64::from(u32::from_be_bytes(destination));
         sum += u64::from(protocol) + length as u64;
     }
@@ -69,7 +69,7 @@ pub fn seal(addresses: Option<Addresses>, packet: &mut [u8]) {
 
 /// Whether the checksum matches header and addresses.
 pub fn verify(addresses: Option<Addresses>, packet: &[u8]) -> bool {
-    // Including the checksum field, a valid sum is all ones; its complement is zero.
+    // For a valid packet the sum, including the checksum field, is all ones, so the checksum over all bytes is zero.
     packet.len() >= MIN_HEADER
         && internet_checksum(pseudo_header(addresses, packet), &[covered(packet, packet[5])]) == 0
 }

@@ -31,7 +31,8 @@ mod tests {
     /// The Data Checksum has the published check values of CRC-32c.
     #[test]
     fn data_checksum_matches_known_values() {
-        // Check value of the CRC catalogues, then test patterns of RFC 3720 appendix B.4, in wire order.
+        // The first line is the check value of CRC catalogues; the others are test patterns of RFC 3720 appendix B.4,
+        // in wire order.
         assert_eq!(data_checksum(b"123456789").swap_bytes(), 0xe306_9283);
         assert_eq!(data_checksum(&[0; 32]).to_be_bytes(), [0xaa, 0x36, 0x91, 0x8a]);
         assert_eq!(data_checksum(&[0xff; 32]).to_be_bytes(), [0x43, 0xab, 0xa8, 0x62]);

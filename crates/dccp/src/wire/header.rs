@@ -81,11 +81,11 @@ pub struct Header {
     pub long: bool,
     /// Sequence number; the low 24 bits if `long` is not set.
     pub seq: u64,
-    /// Acknowledgement number, of the same width; `None` for Request and Data.
+    /// Acknowledgement number, of the same width as `seq`; `None` for Request and Data.
     pub ack: Option<u64>,
     /// Service code of Request and Response.
     pub service: u32,
-    /// Reset: code as received and three bytes of data.
+    /// Fields of a Reset: the code as received and three bytes of data.
     pub reset: (u8, [u8; 3]),
 }
 
@@ -135,7 +135,7 @@ impl Header {
         MAX_HEADER - self.len()
     }
 
-    /// Types without a short form are long regardless of the field.
+    /// Packets of types without a short form have long numbers, regardless of the field `long`.
     const fn is_long(&self) -> bool {
         self.long || !self.kind.may_be_short()
     }

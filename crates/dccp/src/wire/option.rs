@@ -85,7 +85,7 @@ pub enum Opt<'a> {
     Unknown {
         /// Option type.
         kind: u8,
-        /// Bytes after the length byte; empty for types below 32, which have none.
+        /// Bytes after the length byte; empty for types below 32, which have no length byte.
         value: &'a [u8],
     },
 }
@@ -93,8 +93,8 @@ pub enum Opt<'a> {
 /// Defect of an option and its position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum OptionError {
-    /// The length byte is missing, below two, or beyond the end of the options. Section 5.8: ignore this
-    /// option and all that follow. The iterator ends.
+    /// The length byte is missing, below two, or beyond the end of the options. Section 5.8: ignore this option and all
+    /// following options. The iterator ends.
     #[error("byte {at} of the options: option {kind} has length {length}, but {have} bytes remain")]
     Length {
         /// Offset of the option.

@@ -19,7 +19,7 @@ pub struct Reading {
     pub settled: Option<u64>,
     /// Packets after `settled` up to the greatest number.
     pub waiting: u64,
-    /// Newest first, at most nine.
+    /// Loss intervals, newest first, at most nine.
     pub intervals: Vec<Interval>,
     /// Lengths and discount factors, newest first; the first factor is the DF of the closed intervals.
     pub weighted: Vec<(u64, f64)>,
@@ -157,7 +157,7 @@ struct Event {
 
 const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
 
-/// DF of section 5.5, from the lengths (open interval first) and the DF_i of the closed intervals.
+/// DF of section 5.5, computed from the interval lengths (open interval first) and the DF_i of the closed intervals.
 fn factor(lengths: &[u64], discounts: &[f64]) -> f64 {
     let (mut sum, mut total) = (0.0, 0.0);
     for i in 0..discounts.len() {

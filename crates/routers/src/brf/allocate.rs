@@ -17,8 +17,8 @@ const SILENT_PACKETS: f64 = 2.0;
 /// Time for which an ended flow's entry stays for retransmissions.
 const CLOSED: Nanos = Nanos::from_secs(1);
 
-/// With `follow`: bounds of the estimated capacity as multiples of the stated one; its growth factor per
-/// period while no packet waits, and the utilisation required for growth.
+/// With `follow`: bounds of the estimated capacity as multiples of the configured capacity; growth factor of the
+/// estimate per period while no packet waits; and the utilisation required for growth.
 const FOLLOW_RANGE: (f64, f64) = (0.02, 20.0);
 const FOLLOW_GAIN: f64 = 1.25;
 const FOLLOW_USED: f64 = 0.7;
@@ -48,13 +48,13 @@ impl Brf {
         let elapsed = (port.now - self.acks_since).as_secs_f64();
         if elapsed > 0.0 {
             let rate = self.acks as f64 / elapsed * self.limit.beta;
-            // Smoothed, at most half of the link.
+            // The ACK rate is smoothed and limited to half of the link.
             if !self.literal {
                 self.acks_rate = ((self.acks_rate + rate) / 2.0).min(self.capacity / 2.0);
             }
             (self.acks, self.acks_since) = (0, port.now);
         }
-        // The numbers of flows are now known; UDP may have ended.
+        // Divide again: the numbers of flows are now known, and UDP may have ended.
         self.divide_classes(port, 0);
         self.shares.begin(&mut self.demands);
         self.layers = [0.0; Layer::COUNT];
@@ -76,8 +76,8 @@ impl Brf {
     }
 
     /// Estimates the capacity from the last period: the departure rate, if packets waited during the whole period. If
-    /// the queue was sometimes empty although the shares were used, the capacity is at least that rate, so the estimate
-    /// probes upwards.
+    /// the queue was sometimes empty although the shares were used, the departure rate is only a lower bound, so the
+    /// estimate probes upwards.
     fn follow_capacity(&mut self, port: &Port<'_>) {
         let elapsed = (port.now - self.departures.since).as_secs_f64();
         let rate = self.departures.bytes as f64 / elapsed;
@@ -92,7 +92,8 @@ impl Brf {
         self.departures = Departures { since: port.now, bytes: 0, starved: false };
     }
 
-    /// Retires silent flows, and removes expired ones: ended, never established or idle for long.
+    /// Retires silent flows, and removes expired flows: those that ended, were never established or have been idle for
+    /// long.
     pub(super) fn sweep(&mut self, port: &mut Port<'_>) {
         let now = port.now;
         self.swept_at = now;
@@ -107,9 +108,9 @@ impl Brf {
             } else {
                 age > HANDSHAKE_ENTRY
             };
-            // A flow with a small share is silent between packets.
+            // A flow with a small share pauses between packets without being silent.
             let between = || Nanos::from_secs_f64(SILENT_PACKETS * flow::PACKET / self.shares.rate(flow.base));
-            // As printed, an entry stays until its connection closes.
+            // With the equations as printed, an entry stays until its connection closes.
             let passive = flow.active
                 && if flow.established {
                     !self.literal && quiet > silent && quiet > between()
@@ -175,8 +176,9 @@ impl Brf {
                 let share = self.shares.rate(flow.base);
                 flow.advise(share);
                 let advice = self.shares.advice(flow.base);
-                // Of several switches on the path only the one with the lowest share announces (equation 7); otherwise
-                // the sender would receive all shares in turn. The others take over when that switch falls silent.
+                // Of several switches on the path, only the switch with the lowest share announces (equation 7);
+                // otherwise the sender would receive all shares in turn. The other switches take over when that switch
+                // stops announcing.
                 let fresh = ack_timeout(flow.rtt).max(self.period * 2);
                 let lower = |(code, at): (RateCode, _)| code.decode() < advice && now - at < fresh;
                 if !flow.remote.is_some_and(lower) {

@@ -14,8 +14,8 @@ const CODE_MAX: u16 = 65_529;
 
 /// An encoded rate.
 ///
-/// It occupies the two bytes that pad TCP's timestamp option. Without a rate these are two no-operations,
-/// 0x0101, which would decode to 25 · 10^7 B/s. Encoders write that rate as 2500 · 10^5, so they never emit
+/// The code occupies the two bytes that pad TCP's timestamp option. Without a rate these bytes are two no-operation
+/// options, 0x0101, which would decode to 25 · 10^7 B/s. Encoders write that rate as 2500 · 10^5, so they never emit
 /// the padding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RateCode(pub u16);
@@ -26,7 +26,7 @@ impl RateCode {
     pub fn encode(rate: Rate) -> Self {
         let rate = rate.as_bytes_per_sec();
         let (mut scale, mut exponent) = (1u64, 0u16);
-        // 6553 to 6559 keep their exponent: 6552 is nearer than 655 · 10.
+        // Rates of 6553 to 6559 times `scale` keep the exponent: mantissa 6552 is nearer than 655 · 10.
         while exponent < 9 && rate / scale > MANTISSA_MAX + 7 {
             scale *= 10;
             exponent += 1;
@@ -77,14 +77,15 @@ mod tests {
             assert_eq!(encode(decode(form)), form, "{code}");
             if code <= CODE_MAX {
                 assert_eq!(decode(form), rate, "{code} changes its value");
-                // As many digits as fit: with the next lower exponent the mantissa would be too large.
+                // The canonical form has as many digits as fit: with the next lower exponent the mantissa would be too
+                // large.
                 assert!(form.is_multiple_of(10) || u64::from(form / 10) * 10 > MANTISSA_MAX, "{code} as {form}");
             }
             assert_ne!(form, 0x0101, "two no-operations");
         }
     }
 
-    /// Rates of every magnitude.
+    /// Generates rates of every magnitude.
     fn rates() -> impl Strategy<Value = u64> {
         (0u32..43, 0.5f64..1.0).prop_map(|(bits, part)| (part * (1u64 << bits) as f64) as u64)
     }

@@ -22,13 +22,13 @@ impl Brf {
         self
     }
 
-    /// Removes flows that have ended or are silent. An allocation does so too, but without BRF flows there is no
+    /// Retires silent flows and removes expired flows. An allocation does so too, but without BRF flows there is no
     /// allocation.
     pub fn expire(&mut self, port: &mut Port<'_>) {
         self.sweep(port);
     }
 
-    /// Sets the 5-tuple of a flow number, for reused numbers. Numbers beyond those of the set-up have no 5-tuple.
+    /// Sets the 5-tuple of a reused flow number. Flow numbers beyond those of the set-up have no 5-tuple.
     pub fn assign(&mut self, flow: u32, tuple: FiveTuple) {
         if let Some(own) = Arc::make_mut(&mut self.tuples).get_mut(flow as usize) {
             *own = tuple;
@@ -42,8 +42,8 @@ impl Brf {
         let class = if obeys { Class::Brf } else { Class::Other };
         if let Some(known) = self.table.get(now, id) {
             if !known.closed {
-                // Retransmitted or forged SYN: an established flow stays unchanged. Of several SYNs, the last is
-                // assumed to be the one answered.
+                // Retransmitted or forged SYN: an established flow stays unchanged. Of several SYNs, the sender's
+                // answer is assumed to belong to the last.
                 if !known.established {
                     known.opened = now;
                 }
@@ -91,8 +91,8 @@ impl Brf {
         }
     }
 
-    /// Bytes of a flow arrive for the queue, with at most one opening packet among them. Returns their class, or `None`
-    /// if the flow has no entry.
+    /// Bytes of a flow arrive for the queue, with at most one opening packet among them. Returns the class of the
+    /// bytes, or `None` if the flow has no entry.
     pub fn add_bytes(&mut self, port: &mut Port<'_>, id: u32, bytes: u64, opens: bool) -> Option<u8> {
         let now = port.now;
         let flow = self.table.get(now, id)?;
@@ -124,7 +124,7 @@ impl Brf {
         UDP
     }
 
-    /// Packets of untracked flows arrive for the queue. Returns their class.
+    /// Packets of untracked flows arrive for the queue. Returns the class of these packets.
     pub fn add_untracked(&mut self, port: &mut Port<'_>) -> u8 {
         let now = port.now;
         let again = self.untracked_seen.replace(now).is_some_and(|seen| now - seen < UNTRACKED_GONE);
@@ -136,7 +136,7 @@ impl Brf {
         OTHERS
     }
 
-    /// Bytes of ACKs of flows in the other direction arrive for the queue. Returns their class.
+    /// Bytes of ACKs of flows in the other direction arrive for the queue. Returns the class of these ACKs.
     pub fn add_acks(&mut self, bytes: u64) -> u8 {
         self.acks += bytes;
         FIRST_LAYER
@@ -166,7 +166,8 @@ impl Brf {
         Rate::from_bytes_per_sec((initial as u64).max(1))
     }
 
-    /// The share of the next flow without a prediction, for a SYN-ACK that arrives before the share is computed.
+    /// The share that the next flow would get without a prediction, for a SYN-ACK that arrives before the flow's share
+    /// is computed.
     pub fn next_offer(&self) -> Rate {
         let brf = self.shares.count() + 1;
         let others = self.others + usize::from(self.untracked);
@@ -180,7 +181,7 @@ impl Brf {
         Some(self.shares.advice(flow.base))
     }
 
-    /// An ACK has carried this share to the sender.
+    /// Records that an ACK has carried this share to the sender.
     pub fn note_written(&mut self, id: u32, share: Rate) {
         let active = |flow: &&mut Flow| flow.active && flow.class == Class::Brf;
         if let Some(flow) = self.table.peek_mut(id).filter(active) {
@@ -189,7 +190,7 @@ impl Brf {
         }
     }
 
-    /// An ACK of a flow has passed without a decision on its share.
+    /// Records that an ACK of a flow has passed without a decision on the flow's share.
     pub fn note_returned(&mut self, now: Nanos, id: u32) {
         if let Some(flow) = self.table.peek_mut(id) {
             flow.returned = now;
@@ -227,14 +228,14 @@ impl Brf {
             flow.other_share = Some((code.decode().as_bytes_per_sec() as f64, now));
         }
         let share = self.shares.rate(flow.base);
-        // The sender follows a lower share of another switch, which this switch's share would replace.
+        // If the sender follows a lower share of another switch, a share written now would replace that lower share.
         let led = flow.other_share.is_some_and(|(least, seen)| now - seen < flow.rtt * 2 && least <= share);
         let urgent = self.urgent && !led && flow.has_fallen_to(share);
         if carried.is_none() && !urgent && now < flow.write_at {
             return None;
         }
-        // A switch that already writes into the ACKs sets the pace. This switch takes over after two round trips
-        // without a rate.
+        // Another switch that already writes into the ACKs sets the pace. This switch takes over after two round trips
+        // in which ACKs carry no rate.
         flow.write_at = now.saturating_add(if carried.is_some() { flow.rtt * 2 } else { flow.rtt });
         flow.advise(share);
         self.counts.written += 1;

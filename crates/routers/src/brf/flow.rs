@@ -8,7 +8,7 @@ use super::{FIRST_LAYER, OTHERS, RateCode};
 /// Packet size in bytes, which limits the resolution of measured rates.
 pub(super) const PACKET: f64 = 1500.0;
 
-/// Minimum number of packets, at the flow's share, per measurement.
+/// Minimum number of packets per measurement: packets that arrived, or that the flow's share would have allowed.
 const LEAST_PACKETS: f64 = 10.0;
 
 /// The class of a flow: the paper's queue.
@@ -43,18 +43,18 @@ pub(super) struct Flow {
     pub(super) layer: Layer,
     /// Whether a packet followed the sender's SYN.
     pub(super) established: bool,
-    /// Whether it has ended; further packets are retransmissions.
+    /// Whether the flow has ended; further packets are retransmissions.
     pub(super) closed: bool,
-    /// Whether it counts as a flow of its class; an active BRF flow has a share.
+    /// Whether the flow counts as a member of its class; an active BRF flow has a share.
     pub(super) active: bool,
-    /// Arrival of its SYN, and of its last packet.
+    /// Arrival time of the flow's SYN, and of its last packet.
     pub(super) opened: Nanos,
     pub(super) seen: Nanos,
-    /// Time from its SYN to the next packet; zero until then.
+    /// Time from the flow's SYN to the next packet; zero until that packet arrives.
     pub(super) rtt: Nanos,
-    /// Its share, in the form of [`super::shares::Shares`].
+    /// The flow's share, as a base of [`super::shares::Shares`].
     pub(super) base: f64,
-    /// Its measured demand and usage; infinite if the flow could use any share.
+    /// The flow's measured demand and usage; an infinite value means that the flow could use any share.
     pub(super) demand: f64,
     pub(super) used: f64,
     /// Bytes sent in total.
@@ -64,11 +64,11 @@ pub(super) struct Flow {
     pub(super) since: Nanos,
     /// The latest measured rate, in bytes per second.
     pub(super) rate: f64,
-    /// Whether it has been measured since it joined.
+    /// Whether the flow has been measured since it joined.
     measured_once: bool,
-    /// Whether the period in which it joined is over.
+    /// Whether the period in which the flow joined is over.
     begun: bool,
-    /// Whether it was measured or predicted to be application-limited.
+    /// Whether the flow was measured, or predicted, to be application-limited.
     limited: bool,
     /// Bytes and total length of the measured periods.
     measured: (u64, Nanos),
@@ -77,7 +77,7 @@ pub(super) struct Flow {
     advised: f64,
     least: f64,
     least_before: f64,
-    /// Another switch's share, carried by the last ACK or announcement, and its time.
+    /// Another switch's share, carried by the last ACK or announcement, and the arrival time of that packet.
     pub(super) other_share: Option<(f64, Nanos)>,
     /// Earliest time of the next written share.
     pub(super) write_at: Nanos,
@@ -86,7 +86,7 @@ pub(super) struct Flow {
     pub(super) unanswered: Nanos,
     pub(super) returned: Nanos,
     pub(super) announced: Nanos,
-    /// Latest announcement of another switch on the path, and its time.
+    /// Latest announcement of another switch on the path, and the arrival time of that announcement.
     pub(super) remote: Option<(RateCode, Nanos)>,
 }
 
@@ -124,7 +124,7 @@ impl Flow {
         }
     }
 
-    /// Class of its packets in the port's queue.
+    /// Class of the flow's packets in the port's queue.
     pub(super) const fn queue(&self) -> u8 {
         match self.class {
             Class::Brf => FIRST_LAYER + self.layer as u8,
@@ -132,7 +132,7 @@ impl Flow {
         }
     }
 
-    /// Gives it a share with this base, predicted or equal.
+    /// Gives the flow a share with this base, from the prediction (`predicted`) or an equal share.
     pub(super) fn join(&mut self, now: Nanos, base: f64, predicted: bool) {
         self.active = true;
         (self.measured_once, self.begun, self.limited) = (false, false, predicted);
@@ -153,19 +153,20 @@ impl Flow {
     /// Records that `share` is written to the sender.
     pub(super) fn advise(&mut self, share: f64) {
         if self.advised == 0.0 {
-            // A new flow sends no data before it receives its share; a returning flow starts at an earlier rate.
+            // A new flow sends no data before it receives its share; a returning flow starts at the rate that it had
+            // before.
             (self.least, self.least_before) = (share, if self.established { 0.0 } else { share });
         }
         self.advised = share;
         self.least = self.least.min(share);
     }
 
-    /// Its measured rate in bytes per second; 0 before the first measurement.
+    /// The flow's measured rate in bytes per second; 0 before the first measurement.
     pub(super) fn measured_rate(&self) -> f64 {
         if self.measured_once { self.rate } else { 0.0 }
     }
 
-    /// Whether it used all of its share in the last measurement.
+    /// Whether the flow used all of its share in the last measurement.
     pub(super) fn is_backlogged(&self) -> bool {
         self.measured_once && !self.limited
     }
@@ -175,13 +176,13 @@ impl Flow {
         share < 0.9 * self.advised
     }
 
-    /// Equation 14 at the end of a period: decides whether the flow is application-limited. Arrivals follow a
-    /// share written up to a round trip ago, so the rate is compared with the lowest share that may have
-    /// governed it. Otherwise a flow whose share has just risen would count as limited.
+    /// Equation 14 at the end of a period: decides whether the flow is application-limited. Arriving data follows a
+    /// share written up to a round trip ago, so the rate is compared with the lowest share that may have governed the
+    /// arrivals. Otherwise a flow whose share has just risen would count as limited.
     ///
-    /// A period may miss one packet. Without correction, the demand of a limited flow would be too low by
-    /// that packet, and the flow would then appear to use all of it. One more packet therefore counts as sent
-    /// until the flow is found limited and measured over `packets` packets.
+    /// A period may miss one packet. Without correction, the demand of a limited flow would be too low by that packet,
+    /// and the flow would then appear to use its whole share. One more packet therefore counts as sent until the flow
+    /// is found limited and measured over `packets` packets.
     ///
     /// An unmeasured flow counts with `share`, its current share.
     pub(super) fn measure(&mut self, now: Nanos, period: Nanos, packets: f64, limit: Limit, share: f64) {
@@ -237,7 +238,7 @@ impl Flow {
         (!time.is_zero()).then(|| bytes as f64 / time.as_secs_f64())
     }
 
-    /// Takes the mean rate; later periods form a new mean.
+    /// Returns the mean rate; later periods form a new mean.
     pub(super) fn take_mean(&mut self) -> Option<f64> {
         let mean = self.mean_rate();
         self.measured = (0, Nanos::ZERO);
@@ -328,7 +329,7 @@ mod tests {
             measure(&mut flow, ms, 2e6);
             assert_eq!(flow.demand.is_finite(), limited, "{ms} ms");
         }
-        // A lower share counts immediately.
+        // A share that has just fallen governs the rate immediately.
         let mut flow = advised(2e6, false);
         flow.advise(1e6);
         flow.arrived = 95_000;
@@ -339,14 +340,14 @@ mod tests {
     /// A limited flow is measured over fifty packets, without the margin of one packet.
     #[test]
     fn limited_flow_is_measured_over_fifty_packets() {
-        // 150 kB/s are ten packets in 100 ms, and fifty in half a second.
+        // 150 kB/s are ten packets of 1500 B in 100 ms, and fifty in half a second.
         let mut flow = advised(150_000.0, true);
         flow.arrived = 71_000;
         measure(&mut flow, 549, 150_000.0);
         assert_eq!(flow.demand, 150_000.0, "its share");
         measure(&mut flow, 550, 150_000.0);
         assert!((flow.demand - 142_000.0 * 1.1).abs() < 1e-6, "{}", flow.demand);
-        // Fifty packets suffice at any share; a usage of 95 % counts as the whole share.
+        // A measurement of fifty packets suffices at any share; a usage of 95 % counts as the whole share.
         for (ms, arrived) in [(150, 75_000), (550, 71_250)] {
             let mut flow = advised(150_000.0, true);
             flow.arrived = arrived;

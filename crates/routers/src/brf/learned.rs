@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use crate::FiveTuple;
 
-/// Memory of an average: from this count on, each new flow has a weight of 1/`MEMORY`.
+/// Memory of an average: once an average has this many flows, each new flow has a weight of 1/`MEMORY`.
 const MEMORY: u32 = 32;
 /// Prefix length of a network.
 const PREFIX: u32 = 24;
@@ -122,7 +122,7 @@ impl Learned {
             for (taught, key) in &grain.order {
                 let mean = &grain.means[key];
                 let FiveTuple { source, destination, source_port, destination_port, protocol } = key;
-                // Writing to a string never fails.
+                // Writing to a `String` never fails.
                 let _ = writeln!(
                     text,
                     "{name} {source} {destination} {source_port} {destination_port} {protocol} {} {} {taught}",
@@ -229,7 +229,7 @@ mod tests {
         for _ in 0..100 {
             learned.teach(&tuple(A, SERVER, 80), 200.0);
         }
-        // Of the difference of 100, 100 · (31/32)^100 remains.
+        // The rate changes from 100 to 200; after 100 flows, 100 · (31/32)^100 of the difference remains.
         let expected = 200.0 - 100.0 * (31.0f64 / 32.0).powi(100);
         let found = learned.predict(&tuple(A, SERVER, 80)).unwrap();
         assert!((found - expected).abs() < 1e-6, "{found}");

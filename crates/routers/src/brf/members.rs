@@ -1,4 +1,5 @@
-//! Class membership: flows join, are established, retire and are removed; the classes follow their numbers.
+//! Class membership: flows join, are established, retire and are removed; the bandwidth of each class follows its
+//! number of flows.
 
 use narrows_cc::{Nanos, Rate};
 
@@ -22,10 +23,10 @@ impl Brf {
         Some(self.learned.predict(tuple)? * margin)
     }
 
-    /// Credible half-open BRF flows without a share.
+    /// Number of credible half-open BRF flows without a share.
     pub(super) fn waiting(&self) -> usize {
         if self.literal {
-            return 0; // (10) counts flows, not handshakes
+            return 0; // as printed, equation 10 counts flows, not handshakes
         }
         let half_open = self.half_open[Class::Brf as usize];
         half_open.saturating_sub(self.reserved).min(self.credible_half_open())
@@ -41,7 +42,7 @@ impl Brf {
         // As printed, (8) leaves nothing for UDP.
         let udp = !self.literal && self.udp_seen.is_some_and(|seen| port.now - seen < UDP_GONE);
         let brf = self.shares.count() + joining;
-        // Untracked flows keep a share, whether the table was full or they predate it.
+        // Untracked flows keep a share, whether the table was full or the flows are older than the table.
         self.untracked &= self.untracked_seen.is_some_and(|seen| port.now - seen < UNTRACKED_GONE);
         let others = self.others + usize::from(self.untracked);
         let classes = Classes::divide(self.capacity - self.acks_rate, brf, others, udp, self.udp_share);
@@ -55,7 +56,7 @@ impl Brf {
     /// Configures the classes of the queue. All but UDP may borrow unused bandwidth.
     pub(super) fn set_classes(&self, port: &mut Port<'_>) {
         let rate = |rate: f64| Rate::from_bytes_per_sec(rate.max(1.0) as u64);
-        // The link is the ceiling.
+        // Only the link limits the rate.
         let all = Rate::MAX;
         port.set_class(BRF, rate(self.classes.brf + self.acks_rate), all);
         // Every layer has a minimum, so that a new flow need not wait for other layers' tokens.
@@ -70,8 +71,8 @@ impl Brf {
         port.set_class(UDP, rate(self.classes.udp), rate(self.classes.udp));
     }
 
-    /// Gives a BRF flow its first share (equations 8 to 13) while `waiting` others await theirs: N counts
-    /// credible half-open flows. Returns the flow's base, and whether the prediction is below an equal share.
+    /// Gives a BRF flow its first share (equations 8 to 13) while `waiting` other flows have none yet: N also counts
+    /// these credible half-open flows. Returns the flow's base, and whether the prediction is below an equal share.
     pub(super) fn admit(&mut self, port: &mut Port<'_>, prediction: Option<f64>, waiting: usize) -> (f64, bool) {
         let reducing = self.state == State::CongestionReduction;
         if self.state == State::FlowTable {
@@ -145,7 +146,7 @@ impl Brf {
         if flow.class == Class::Brf {
             self.reserved -= usize::from(flow.active);
             if !self.period_known || rtt > self.period {
-                // A longer period keeps the schedule of allocations; the first known RTT starts the schedule now.
+                // The first known RTT starts the schedule of allocations now; a later, longer RTT keeps the schedule.
                 if !self.period_known && self.allocate_at != Nanos::MAX {
                     self.allocate_at = port.now.saturating_add(rtt.clamp(self.period_min, PERIOD_MAX));
                 }

@@ -34,8 +34,8 @@ impl State {
         match (self, to) {
             // A new flow, in any waiting state.
             (FlowTable | Measurement | CongestionReduction, InitialAllocation) => true,
-            // 'For the newly added traffic the initial bandwidth is calculated, and then the bandwidth is
-            // measured'; a cut in force continues.
+            // 'For the newly added traffic the initial bandwidth is calculated, and then the bandwidth is measured'; if
+            // a cut is in force, the port returns to that state.
             (InitialAllocation, Measurement | CongestionReduction) => true,
             // 'After one RTT, the bandwidth allocation phase is entered, and the process is repeated.'
             (Measurement, Allocation) | (Allocation, Measurement) => true,

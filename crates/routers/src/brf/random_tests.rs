@@ -28,9 +28,9 @@ enum Op {
         extension: RateHeader,
     },
     Signal(Signal),
-    /// This many microseconds pass.
+    /// Lets this many microseconds pass.
     Pass(u64),
-    /// A flow sends this many full packets within this many microseconds; each is acknowledged.
+    /// A flow sends this many full packets within this many microseconds; each packet is acknowledged.
     Run(u32, u64, u64),
 }
 
@@ -132,7 +132,7 @@ impl Run {
         let mut packet = made(flow, flags, extension);
         packet.payload = payload;
         let mut port = self.port.at(self.now, 0);
-        // Same calls as the port agent.
+        // Makes the same calls as the port agent.
         if packet.kind() != Kind::Message {
             if flags.has(Flags::SYN) && !flags.has(Flags::ACK) {
                 self.brf.on_open(&mut port, &packet);

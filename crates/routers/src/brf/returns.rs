@@ -10,7 +10,7 @@ use crate::{Port, RateHeader, RouterFrame};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemoteReservation {
     code: u16,
-    /// Whether it is still unwritten.
+    /// Whether the share is still to be written into an ACK.
     unwritten: bool,
 }
 
@@ -19,12 +19,12 @@ pub(super) fn ack_timeout(rtt: Nanos) -> Nanos {
     (rtt * 3).max(Nanos::from_millis(100))
 }
 
-/// Writes a rate unless the packet carries a lower one (equation 7).
+/// Writes a rate unless the packet carries a lower rate (equation 7).
 fn write<F: RouterFrame>(packet: &mut F, rate: Rate) {
     let lower = match packet.rate_header() {
         RateHeader::None => true,
         RateHeader::BrfRate { code } => RateCode(code).decode() > rate,
-        // The header of another protocol.
+        // The header belongs to another protocol.
         _ => false,
     };
     if lower {
@@ -33,7 +33,7 @@ fn write<F: RouterFrame>(packet: &mut F, rate: Rate) {
 }
 
 impl Brf {
-    /// Handles an ACK: writes its flow's share if due.
+    /// Handles an ACK: writes the share of the ACK's flow if the share is due.
     pub(super) fn write_own<F: RouterFrame>(&mut self, port: &mut Port<'_>, packet: &mut F) {
         let carried = match packet.rate_header() {
             RateHeader::BrfRate { code } => Some(RateCode(code)),

@@ -9,7 +9,7 @@ use narrows_cc::Rate;
 
 /// The minimum factor of a cut, which keeps the scale above zero.
 const FACTOR_MIN: f64 = 1e-12;
-/// Maximum floor as a fraction of an equal share: cuts of the rest must be able to drain a queue.
+/// Maximum floor as a fraction of an equal share: cuts above the floor must be able to drain a queue.
 const FLOOR_MOST: f64 = 0.5;
 /// The minimum scale.
 const SCALE_MIN: f64 = 1e-200;
@@ -132,7 +132,7 @@ impl Shares {
         self.used
     }
 
-    /// Equations 9 and 10: first share of a flow while `waiting` others await theirs.
+    /// Equations 9 and 10: first share of a flow while `waiting` other flows have no share yet.
     pub fn initial(&self, prediction: Option<f64>, waiting: usize) -> f64 {
         let average = self.capacity / (self.count + waiting + 1) as f64;
         let least = self.least.min(average);
@@ -143,8 +143,8 @@ impl Shares {
     /// its base.
     pub fn join(&mut self, initial: f64) -> f64 {
         let initial = initial.min(self.capacity / (self.count + 1) as f64);
-        // Equation 11: the residual; 12: if it suffices, the others keep their shares; 13: otherwise these
-        // shrink in proportion.
+        // Equation 11 gives the residual. If it suffices (12), the other flows keep their shares; otherwise (13) their
+        // shares shrink in proportion.
         if self.capacity - self.used < initial && self.used > 0.0 {
             self.shrink_to(self.allocated() * (self.capacity - initial) / self.used);
         }
@@ -171,7 +171,7 @@ impl Shares {
         self.used = (self.used - used).clamp(0.0, self.used_most());
     }
 
-    /// Sets C_BRF. If it falls below the usage, all shares shrink in proportion: equation 13 for a flow
+    /// Sets C_BRF. If C_BRF falls below the usage, all shares shrink in proportion, as in equation 13 for a flow
     /// outside the class.
     pub fn set_capacity(&mut self, capacity: f64) {
         self.capacity = capacity;
@@ -263,8 +263,8 @@ impl Shares {
     }
 }
 
-/// Water-filling level for vessels of these sizes; infinite if all are full. Exact and in linear time: each
-/// step halves the undecided vessels.
+/// Water-filling level for vessels of these sizes; infinite if all vessels are full. Exact and in linear time: each
+/// step halves the number of undecided vessels.
 fn level(mut water: f64, mut undecided: &mut [f64]) -> f64 {
     let mut above = 0;
     while !undecided.is_empty() {

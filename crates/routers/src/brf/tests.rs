@@ -65,7 +65,7 @@ impl Switch {
         self
     }
 
-    /// Passes a packet from the sender; returns the class it is steered to.
+    /// Passes a packet from the sender; returns the class to which the switch steers the packet.
     fn forth(&mut self, flow: u32, flags: Flags, payload: u16, extension: RateHeader) -> Option<u8> {
         let mut packet = Packet::new(flow);
         packet.flags = flags;
@@ -106,7 +106,7 @@ impl Switch {
         rate(self.back_with(flow, Flags::NONE, RateHeader::None))
     }
 
-    /// Opens a flow with an RTT of `rtt_ms`; the switch is next to the sender. Returns the flow's first rate.
+    /// Opens a flow with an RTT of `rtt_ms` at a switch next to the sender. Returns the flow's first rate.
     fn open(&mut self, flow: u32, rtt_ms: u64) -> f64 {
         let ms = self.now.as_nanos() / 1_000_000;
         self.syn(flow);
@@ -116,7 +116,7 @@ impl Switch {
         first
     }
 
-    /// Sends the data of a millisecond at the port's full rate.
+    /// Sends seven full packets, about the data of a millisecond at the port's full rate.
     fn flood(&mut self, flow: u32) {
         for _ in 0..7 {
             self.data(flow);
@@ -181,7 +181,7 @@ fn near(value: f64, expected: f64, tolerance: f64) {
 fn rate_comes_with_syn_ack_then_once_per_round_trip() {
     let mut switch = Switch::new(&[]);
     assert_eq!(switch.open(1, 40), 10.0);
-    // The RTT is now known: the next ACK may carry a rate, then none for 40 ms.
+    // The RTT is now known: the next ACK may carry a rate, and for the 40 ms after it no ACK does.
     assert_eq!(switch.ack(1), 10.0);
     let mut carried = Vec::new();
     for ms in 42..242 {
@@ -222,15 +222,16 @@ fn switch_only_lowers_the_carried_rate() {
     assert_eq!(carried, [160, 200]);
 }
 
-/// Flows join with equal shares. A fallen share is written immediately, or with `urgent = false` at the next regular
-/// time.
+/// Flows join with equal shares. A share that has fallen is written into the next ACK, or with `urgent = false` one
+/// round trip after the last written share.
 #[test]
 fn joining_flows_share_equally_and_cuts_are_written_at_once() {
     for urgent in [1.0, 0.0] {
         let mut switch = Switch::new(&[("urgent", urgent)]);
         switch.open(1, 40);
         assert_eq!(switch.ack(1), 10.0);
-        // The first flow is advised every 40 ms, last at 81 ms. The SYN-ACK of the second flow passes 9 ms later.
+        // The first flow receives a share every 40 ms, the last at 81 ms. The SYN-ACK of the second flow passes 9 ms
+        // later.
         switch.send(51, &[(1, 10.0)]);
         switch.syn(2);
         switch.send(90, &[(1, 10.0)]);
@@ -262,7 +263,7 @@ fn fallen_share_above_another_switch_is_not_written() {
     switch.back_with(3, Flags::SYN, RateHeader::None);
     switch.flood(1);
     assert_eq!(switch.ack(1), 0.0);
-    // Another switch allows more than this one.
+    // Another switch allows more than this switch.
     assert_eq!(switch.back_with(1, Flags::NONE, code(9.0)), code(3.333));
     switch.syn(4).at(110);
     switch.back_with(4, Flags::SYN, RateHeader::None);
@@ -290,7 +291,7 @@ fn limited_flow_gets_usage_plus_a_tenth_others_the_rest() {
     for ms in (41..1_000).step_by(20) {
         rates[0] = switch.send(ms + 20, &[(1, rates[0]), (2, 2.0)])[0].max(0.1);
     }
-    // One packet more or less in 20 ms is 4 % of 2 MB/s.
+    // Tolerance: one packet more or less in 20 ms is 4 % of 2 MB/s.
     near(rates[0], 10.0 - 1.1 * 2.0, 0.015);
     near(switch.reading("used"), rates[0] * MB + 2.0 * MB, 0.015);
     // Flow 2 can now use any share, so the shares become equal.
@@ -441,7 +442,7 @@ fn reverse_direction_acks_are_deducted() {
         }
     }
     near(switch.reading("c_brf"), (10.0 - 1.1 * 0.988) * MB, 0.005);
-    // Once the ACKs end, the deduction halves every period.
+    // After the ACKs have ended, the deduction halves every period.
     switch.send(600, &[(1, 9.0)]);
     near(switch.reading("c_brf"), 10.0 * MB, 0.001);
 }
@@ -453,7 +454,7 @@ fn classes_divide_by_flows_and_packets_join_layers() {
     switch.open(1, 20);
     assert_eq!(switch.reading("c_brf"), 10.0 * MB);
     switch.forth(2, Flags::SYN, 0, RateHeader::None);
-    // A SYN alone does not count.
+    // A flow that has sent only a SYN does not count in equation 8.
     assert_eq!(switch.reading("c_brf"), 10.0 * MB);
     assert_eq!(switch.data(2), Some(super::OTHERS));
     assert_eq!(switch.reading("c_brf"), 5.0 * MB);
@@ -465,7 +466,8 @@ fn classes_divide_by_flows_and_packets_join_layers() {
     assert_eq!(switch.data(1), Some(super::FIRST_LAYER + 2));
     switch.send(400, &[(1, 1.0), (2, 8.75)]);
     assert_eq!(switch.data(1), Some(super::FIRST_LAYER + 1));
-    // UDP has been silent for two seconds, the other flow for longer than the threshold.
+    // UDP has been silent for more than two seconds, and the flow of the other class for longer than its threshold:
+    // neither gets a share.
     switch.send(3_000, &[(1, 4.0)]);
     assert_eq!((switch.reading("c_brf"), switch.reading("other_flows")), (10.0 * MB, 0.0));
     switch.data(2);

@@ -27,8 +27,8 @@ struct Freshness {
 }
 
 impl Freshness {
-    /// Whether this acknowledgement is at least as new as all previous ones, neither reordered nor replayed. `una` is
-    /// SND.UNA.
+    /// Whether this acknowledgement is at least as new as all previous acknowledgements, neither reordered nor
+    /// replayed. `una` is SND.UNA.
     fn note(&mut self, packet: &Packet, una: u64) -> bool {
         let tcp = packet.tcp();
         let (value, echo) = (tcp.ts_val, tcp.ts_ecr);
@@ -164,7 +164,7 @@ mod tests {
     /// The desired rate is the greatest whose payload part stays within the line rate.
     #[test]
     fn desired_rate_is_greatest_within_line() {
-        // From 2^24 on, header values have no fractions; near 125 GB/s they are multiples of 8 KiB/s.
+        // From 2^24 on, 32-bit floats have no fractions; near 125 GB/s header values are multiples of 8 KiB/s.
         for share in [1448.0 / 1512.0, 1000.0 / 1066.0, 9000.0 / 9064.0] {
             for line in [999, 125_000, 16_777_217, 1_250_000_003, 12_499_999_999, 124_999_999_999] {
                 let wire = desired(Some(Rate::from_bytes_per_sec(line)), share);

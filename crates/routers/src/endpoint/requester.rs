@@ -11,10 +11,10 @@
 //! * Failure: the requester tries the flow's next path; after the last one it waits 1 s and starts again with the
 //!   first. No data flows meanwhile. If a rate was granted on this path, only the change failed and the rate stays in
 //!   force.
-//! * Reduce: Speed caps the current rate and the rate of an answer in transit. The node may have sent the reduction
-//!   before the request arrived, so the requester then requests the answer's rate again. If the rate is below Min (a
-//!   hot node) and there are other paths, the requester tries these while data continues at the reduced rate. The flow
-//!   moves to the first path that grants Min; if none does, it retries every 1 s.
+//! * Reduce: the message's Speed caps the current rate and the rate of an answer in transit. The node may have sent the
+//!   reduction before the request arrived, so the requester then requests the answer's rate again. If the rate is below
+//!   Min (a hot node) and there are other paths, the requester tries these while data continues at the reduced rate.
+//!   The flow moves to the first path that grants Min; if none does, it retries every 1 s.
 //! * Increase: the requester requests Speed, unless a request is in transit; in that case the node repeats the message.
 //! * After eight round-trip times without another reduction, the requester requests its current rate, so that the other
 //!   nodes on the path record it. Otherwise these nodes would reserve bandwidth that the flow may not use. (The paper
@@ -28,7 +28,7 @@
 //! * After 5 s without sending, nodes may have deleted the flow: the requester requests again before data
 //!   flows.
 //! * The termination is sent when all data is acknowledged, and again after two round-trip times, because it is never
-//!   acknowledged. If both are lost, the nodes' records time out.
+//!   acknowledged. If both terminations are lost, the nodes' records time out.
 //! * Counted and ignored: messages with another ID, unsolicited grants, grants above the request, unreadable
 //!   messages.
 
@@ -73,8 +73,8 @@ impl RateRequester {
         }
     }
 
-    /// Repeats requests for the granted rate after `refresh`, for nodes that do not observe the data and would delete
-    /// the record of a silent flow. If repetitions get no answer, the nodes have failed: the rate is withdrawn, and the
+    /// Requests the granted rate again every `refresh`, for nodes that do not observe the data and would delete the
+    /// record of a silent flow. If repetitions get no answer, the nodes have failed: the rate is withdrawn, and the
     /// next requests follow after 1, 2, 4 and 8 s, then every 10 s.
     #[must_use]
     pub fn refreshed(mut self, refresh: Nanos) -> Self {
@@ -107,7 +107,7 @@ impl RateRequester {
         Rate::from_bytes_per_sec(((wire.as_bytes_per_sec() as f64 * self.share) as u64).max(1))
     }
 
-    /// Whether the backlog exceeds a round trip at the granted rate.
+    /// Whether the backlog exceeds the data of one round trip at the granted rate.
     fn has_backlog(&self, sender: &SenderView) -> bool {
         let Some(granted) = self.state.granted else { return false };
         let trip = granted.over(sender.srtt.unwrap_or(Nanos::ZERO)).as_u64().max(4 * self.segment);
@@ -119,7 +119,7 @@ impl RateRequester {
         let state = &mut self.state;
         if sender.now >= state.review.at {
             if sender.repairing {
-                // Losses may block all other data, so usage does not measure demand.
+                // During loss recovery, losses may block all other data, so usage does not measure demand.
                 state.review.at = Nanos::MAX;
             } else {
                 let least = Bytes::new(LEAST * self.packet).per(timeout(sender) / 2);

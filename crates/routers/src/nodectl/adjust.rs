@@ -15,8 +15,8 @@ const MIN_STEP: u64 = 1_000;
 const EXCESS: f64 = 1.05;
 const EXCESS_BYTES: u64 = 2 * 1_500;
 
-/// Reverse traffic: the weight of a decrease per control interval, the margin, and the maximum deduction as a
-/// fraction of the capacity.
+/// Reverse traffic: weight of one control interval in the decrease of the measured rate, margin on that rate, and
+/// maximum deduction as a fraction of the capacity.
 const REVERSE_DECAY: f64 = 1.0 / 256.0;
 const REVERSE_MARGIN: f64 = 1.1;
 const REVERSE_MAX: f64 = 0.5;
@@ -36,8 +36,8 @@ fn send_rate(port: &mut Port<'_>, to_sender: (u32, u8), kind: Adjustment, id: Id
 }
 
 impl Nodectl {
-    /// Allocates to a requesting flow. Returns the total of its transmission, the flow's rate, and the adjustment of
-    /// the others.
+    /// Allocates to a requesting flow. Returns the total rate of the flow's transmission, the flow's rate, and the
+    /// adjustment of the other transmissions.
     pub(super) fn allocate(
         &mut self,
         now: Nanos,
@@ -76,7 +76,7 @@ impl Nodectl {
         }
     }
 
-    /// Applies the lists of Algorithm 1 to all transmissions except `but`. Skips transmissions within `slack` of the
+    /// Adjusts all transmissions in the lists of Algorithm 1 except `but`. Skips transmissions within `slack` of the
     /// new rate, and suggests at most `raised` increases.
     pub(super) fn adjust(
         &mut self,
@@ -149,8 +149,8 @@ impl Nodectl {
             self.counts.reduces += 1;
             send_rate(port, to_sender, Adjustment::Reduce, id, to);
         } else if record.is_bottleneck()
-            // Between request and answer the bottleneck is unknown. A flow has one suggestion at a time; a
-            // later control interval catches up.
+            // Between request and answer the bottleneck is unknown. A flow has one suggestion at a time; the port
+            // suggests the rest in a later control interval.
             && record.before.is_none()
             && record.suggested == 0
             && to - has > has / MIN_STEP
@@ -163,7 +163,7 @@ impl Nodectl {
         }
     }
 
-    /// Distributes free bandwidth to the transmissions bottlenecked here, and levels their rates.
+    /// Distributes free bandwidth to the transmissions bottlenecked here, so that their rates become equal.
     pub(super) fn distribute_free(&mut self, port: &mut Port<'_>) {
         let expected = self.arrivals.rate(port.now) * self.alpha * self.rtt.as_secs_f64() - 1.0;
         let load = self.table.load(None);

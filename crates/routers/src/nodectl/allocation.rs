@@ -10,9 +10,9 @@ pub(super) struct Load {
     pub(super) free: u64,
     /// Qz: number of transmissions served.
     pub(super) served: u64,
-    /// Qctl: number of those bottlenecked at this port.
+    /// Qctl: number of transmissions bottlenecked at this port.
     pub(super) controlled: u64,
-    /// Bctl: sum of their rates.
+    /// Bctl: sum of the rates of these transmissions.
     pub(super) controlled_rate: u64,
 }
 
@@ -38,15 +38,15 @@ pub(super) struct Allocation {
     pub(super) adjust: Adjust,
 }
 
-/// From this number of transmissions on, a newcomer does not cause a message to each of the others.
+/// From this number of transmissions on, a newcomer does not cause a message to each other transmission.
 pub(super) const MANY: u64 = 128;
 
 fn share(pool: u64, among: f64) -> u64 {
     (pool as f64 / among) as u64
 }
 
-/// Algorithm 1 for a transmission that requests at most `requested`. `expected` (QT) counts it and the
-/// arrivals before its data; `tolerance` (beta) is a fraction of Ba. O(1).
+/// Algorithm 1 for a transmission that requests at most `requested`. `expected` (QT) counts this transmission and the
+/// arrivals expected before its data arrives; `tolerance` (beta) is a fraction of Ba. O(1).
 ///
 /// ```text
 /// Bs = Bv / QT        Ba = Bz / (Qz + QT)
@@ -61,13 +61,13 @@ fn share(pool: u64, among: f64) -> u64 {
 ///   = 11. A newcomer would get Bc = 11 and the second transmission would rise to 11, 42 in total. Here transmissions
 ///   above Bc are reduced to Bc.
 /// * The paper assumes that every transmission can use its allocation. Here a transmission that requests less than Bc
-///   gets its request, and the others are adjusted to an equal share of the rest. If Bs covers the request, no
-///   transmission is adjusted.
+///   gets its request, and the other transmissions are adjusted to an equal share of the rest. If Bs covers the
+///   request, no transmission is adjusted.
 ///
-/// With at least [`MANY`] transmissions, a newcomer would change each of the others by less than a hundredth. The
+/// With at least [`MANY`] transmissions, a newcomer would change each other transmission by less than a hundredth. The
 /// second line then frees bandwidth for several newcomers at a time, one per [`MANY`] transmissions, and the third line
-/// makes no adjustment while the mean changes by less than a share of 2 / [`MANY`]. [`level`] distributes the remaining
-/// bandwidth.
+/// makes no adjustment while the mean rate changes by less than a fraction of 2 / [`MANY`]. [`level`] distributes the
+/// remaining bandwidth.
 pub(super) fn allocate(load: &Load, expected: f64, tolerance: f64, requested: u64) -> Allocation {
     let expected = expected.max(1.0);
     let spare = load.free as f64 / expected;
@@ -116,8 +116,8 @@ pub(super) fn allocate_as_printed(load: &Load, expected: f64, tolerance: f64) ->
     }
 }
 
-/// The third line of Algorithm 1 for free bandwidth without a request: the new rate of transmissions
-/// bottlenecked here, with `expected` further arrivals. `None` if there are none to adjust.
+/// The third line of Algorithm 1 for free bandwidth without a request: the new rate of transmissions bottlenecked here,
+/// with `expected` further arrivals. `None` if there is no transmission to adjust.
 pub(super) fn level(load: &Load, expected: f64) -> Option<u64> {
     let among = load.controlled as f64 + expected.max(0.0);
     (load.controlled > 0).then(|| share(load.free + load.controlled_rate, among))
@@ -126,9 +126,9 @@ pub(super) fn level(load: &Load, expected: f64) -> Option<u64> {
 /// One subflow of a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
-    /// Its negotiated Max, above zero.
+    /// The Max of the subflow's first request, above zero.
     pub(super) weight: u64,
-    /// Maximum rate it can use.
+    /// Maximum rate that the subflow can use.
     pub(super) most: u64,
     /// Allocated rate.
     pub(super) rate: u64,
@@ -232,7 +232,7 @@ mod tests {
     #[test]
     fn within_tolerance_none_is_adjusted() {
         let load = load(36, &[(13, true), (12, true)]);
-        // Bs = 11, Ba = 12: a twelfth apart.
+        // Bs = 11 and Ba = 12 differ by a twelfth of Ba: within a tolerance of 0.1, beyond a tolerance of 0.08.
         let kept = Allocation { rate: 11, adjust: Adjust::None };
         assert_eq!(allocate(&load, 1.0, 0.1, ALL), kept);
         assert_eq!(allocate(&load, 1.0, 0.08, ALL), Allocation { rate: 12, adjust: Adjust::Above(12) });
@@ -244,7 +244,7 @@ mod tests {
         let busy = load(36, &[(36, true)]);
         assert_eq!(given(&busy, 1.0, 4), (18, Adjust::Above(32)));
         assert_eq!(given(&busy, 1.0, 18), (18, Adjust::Above(18)));
-        // The request fits the free bandwidth.
+        // The request for 6 fits the free bandwidth of 6, so no transmission is adjusted.
         assert_eq!(given(&load(36, &[(30, true)]), 1.0, 6), (18, Adjust::None));
         // The third line: Bs = 24 covers the first request, so no transmission is adjusted. In the second case Bs = 13
         // is less than the request for 14, so Bc = (26 + 2)/(2 + 1) = 9.33.
@@ -263,12 +263,12 @@ mod tests {
         assert_eq!(allocate_as_printed(&load, 1.0, 0.1), expected);
         let load = self::load(33, &[(20, true), (1, true)]);
         assert_eq!(allocate_as_printed(&load, 1.0, 0.0), Allocation { rate: 11, adjust: Adjust::Below(11) });
-        // A small request reduces the others as much as a large one.
+        // A small request reduces the other transmissions as much as a large request does.
         let busy = self::load(36, &[(36, true)]);
         assert_eq!(allocate_as_printed(&busy, 1.0, 0.0), Allocation { rate: 18, adjust: Adjust::Above(18) });
     }
 
-    /// Freed bandwidth is levelled among those bottlenecked here.
+    /// Freed bandwidth is divided among the transmissions bottlenecked here, so that their rates become equal.
     #[test]
     fn freed_bandwidth_is_levelled_among_bottlenecked() {
         assert_eq!(level(&load(36, &[(12, true), (12, true)]), 0.0), Some(18));
@@ -316,13 +316,15 @@ mod tests {
         let (total, rate) = (256_000, 1_000);
         let newcomer = given(&load(total, &[(rate, true); 256]), 1.0, ALL);
         assert_eq!(newcomer, (988, Adjust::Above(988)));
-        // Then 256 000 - 257 * 988 = 2084 are free: the mean of all 258 is 992, less than 2/128 above 988.
+        // Then 256 000 - 257 * 988 = 2084 B/s are free: the mean rate of all 258 transmissions is 992 B/s, less than a
+        // fraction of 2/128 above 988 B/s.
         let next = given(&load(total, &[(988, true); 257]), 1.0, ALL);
         assert_eq!(next, (992, Adjust::None));
         let last = given(&load(total, &[(988, true); 258]), 1.0, ALL);
         assert_eq!(last, (988, Adjust::None));
         assert_eq!(given(&load(total, &[(988, true); 259]), 1.0, ALL), (977, Adjust::Above(977)));
-        // 128 transmissions whose mean rate changes by more than 2/128 are each adjusted.
+        // If the mean rate of 128 transmissions changes by more than a fraction of 2/128, each transmission is
+        // adjusted.
         let (rate, adjust) = given(&load(total, &[(988, true); 128]), 1.0, ALL);
         assert_eq!((rate, adjust), (1984, Adjust::Controlled(1984)));
     }

@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn smoothing_helps_steady_and_trend_swinging_arrivals() {
         // Poisson arrivals, 20 per slot: their variance, 20, is the minimum error. The present rate has an error of 40,
-        // because it adds the variance of the last slot. An EWMA of gain g adds g/(2 - g) of the variance: 1/15.
+        // because it adds the variance of the last slot. An EWMA of gain g = 1/8 adds g/(2 - g) = 1/15 of the variance.
         let steady = ALL.map(|(name, predictor)| {
             let error = error(predictor, |_| 200.0);
             println!("steady, {name}: {error:.1}");

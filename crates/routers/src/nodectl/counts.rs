@@ -24,7 +24,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    /// Reports them as telemetry.
+    /// Reports the counters as telemetry.
     pub(super) fn report(&self, sink: TelemetrySink<'_>) {
         sink("messages_refused", Reading::count(self.refused));
         sink("messages_foreign", Reading::count(self.foreign));

@@ -53,7 +53,7 @@ proptest! {
             .iter()
             .zip(ends)
             .map(|(param, end)| (param.name, [param.default, param.min, param.max][usize::from(end)]))
-            // A large table only costs time.
+            // A large table would only make the test slower.
             .map(|(name, value)| (name, if name == "flows" { value.min(1_000.0) } else { value }))
             .collect();
         let mut node = Node::new(&params);

@@ -12,7 +12,7 @@
 //! The highest bit of Rtt, unused by round-trip times, is [`ATTENDED`].
 //!
 //! Messages are untrusted. [`Message::decode`] refuses fields that an honest sender never writes, so its callers
-//! receive neither a rate of zero nor one that overflows a sum.
+//! receive neither a rate of zero nor a rate that overflows a sum.
 
 use core::fmt;
 
@@ -47,7 +47,7 @@ pub struct Id {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Negotiation {
-    /// From requester to responder; nodes lower it.
+    /// From requester to responder; nodes lower its Max.
     Request = 0x0011,
     /// From responder to requester.
     Success = 0x0012,
@@ -78,7 +78,7 @@ pub enum Message {
         max: Rate,
         /// Minimum useful rate.
         min: Rate,
-        /// Its subject.
+        /// Subject of the message.
         id: Id,
         /// RTT of the requester and [`ATTENDED`]; an answer repeats the field of its request.
         rtt_us: u32,
@@ -87,7 +87,7 @@ pub enum Message {
     Adjustment {
         /// Type.
         kind: Adjustment,
-        /// Its subject.
+        /// Subject of the message.
         id: Id,
         /// New rate; zero in a termination.
         speed: Rate,
@@ -166,14 +166,14 @@ impl Id {
 }
 
 impl Message {
-    /// Its subject.
+    /// Subject of the message.
     pub const fn id(&self) -> Id {
         match *self {
             Self::Negotiation { id, .. } | Self::Adjustment { id, .. } => id,
         }
     }
 
-    /// Encodes it. Senders should send only messages that [`Message::decode`] accepts.
+    /// Encodes the message. Senders should send only messages that [`Message::decode`] accepts.
     pub fn encode(&self) -> Encoded {
         let mut bytes = [0; NEGOTIATION_BYTES];
         let len = match *self {
@@ -348,7 +348,7 @@ mod tests {
 
     fn anything() -> impl Strategy<Value = Vec<u8>> {
         let typed = (prop::sample::select(vec![0x11u8, 0x12, 0x13, 0x21, 0x22, 0x23]), any::<bool>());
-        // Small rates, so that some messages are accepted.
+        // With small rates some messages are accepted.
         let plausible = (typed, prop::collection::vec(any::<u8>(), 40), any::<bool>()).prop_map(
             |((kind, whole), mut bytes, small)| {
                 bytes[0..2].copy_from_slice(&u16::from(kind).to_be_bytes());

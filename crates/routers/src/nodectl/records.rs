@@ -18,7 +18,7 @@ pub(super) struct Record {
     pub(super) transmission: u32,
     /// Next subflow of the transmission.
     next: u32,
-    /// Its weight among subflows: the Max of its first request, at most the port's bandwidth.
+    /// The flow's weight among subflows: the Max of its first request, at most the port's bandwidth.
     pub(super) weight: u64,
     /// The Rtt field of its last request; only an answer that repeats it counts.
     pub(super) token: u32,
@@ -27,14 +27,14 @@ pub(super) struct Record {
     pub(super) path: u8,
     /// Rate allocated to its last request; more than `rate` if other nodes or the endpoints allow less.
     pub(super) allocated: u64,
-    /// Its reservation.
+    /// The flow's reservation.
     rate: u64,
     /// During a negotiation, the reservation before it (zero for the first negotiation) and whether the port was the
     /// bottleneck.
     pub(super) before: Option<(u64, bool)>,
     /// Path before the negotiation.
     pub(super) path_before: u8,
-    /// Whether this port is its bottleneck.
+    /// Whether this port is the flow's bottleneck.
     bottleneck: bool,
     /// Time of the last notification or change of rate.
     pub(super) notified_at: Nanos,
@@ -154,7 +154,7 @@ impl ReservationTable {
         })
     }
 
-    /// Inputs of Algorithm 1, without one transmission.
+    /// Inputs of Algorithm 1; leaves out the transmission `without`.
     pub(super) fn load(&mut self, without: Option<u32>) -> Load {
         let mut load = Load {
             total: self.total,
@@ -388,7 +388,7 @@ mod tests {
     }
 
     proptest! {
-        /// The incremental sums equal those of the records.
+        /// The incremental sums equal the sums over all records.
         #[test]
         fn incremental_sums_match_the_records(
             calls in prop::collection::vec((0u8..5, 0u32..12, 0u32..5, 0u64..1000, any::<bool>()), 1..300),

@@ -57,7 +57,8 @@ impl Node {
         node
     }
 
-    /// Whether the port has suggested an increase to about `rate` since its notices were last read.
+    /// Whether the port has suggested to the flow an increase to about `rate` since the test last read the port's
+    /// notices.
     pub(super) fn suggests(&mut self, flow: u32, rate: u64) -> bool {
         self.notices().iter().any(|&(to, kind, at)| to == flow && kind == Increase && near(at, rate))
     }
@@ -211,7 +212,7 @@ fn unanswered_increase_is_repeated_three_times() {
 fn repeated_increase_request_keeps_the_bottleneck() {
     let mut node = Node::with_flows(3);
     node.terminate(3);
-    // The first answer is lost; meanwhile the other flow has ended too, so more is available.
+    // The first answer is lost. In the meantime the other flow has ended too, so more bandwidth is available.
     assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
     node.terminate(2);
     assert_eq!(node.request(1, TOTAL / 2, 0), Some(TOTAL / 2));
@@ -226,7 +227,7 @@ fn repeated_increase_request_keeps_the_bottleneck() {
 fn answer_reveals_the_bottleneck_and_frees_the_rest() {
     let mut node = Node::new(&[]);
     assert_eq!(node.request(1, ALL, 0), Some(TOTAL));
-    // The responder grants a third: the rest is free, and this port is not the bottleneck.
+    // The responder grants a third of the bandwidth: the rest is free, and this port is not the bottleneck.
     assert_eq!(node.answer(1, Negotiation::Success, TOTAL / 3, 0).1, TOTAL / 3);
     assert_eq!(node.reading("given"), TOTAL / 3);
     assert_eq!(node.join(2), TOTAL * 2 / 3);
@@ -357,8 +358,8 @@ fn subflows_share_one_transmissions_rate() {
     let reduced = Message::Adjustment { kind: Reduce, id: subflow(0), speed: rate(TOTAL / 4) };
     assert_eq!(notices, [(7, reduced)]);
     assert_eq!((node.reading("flows"), node.reading("transmissions")), (3, 2));
-    // A third subflow requests half of the port's bandwidth, so the weights are 2, 2 and 1: it gets a fifth of the
-    // transmission's half.
+    // A third subflow requests half of the port's bandwidth, so the weights are 2, 2 and 1. The third subflow gets a
+    // fifth of the transmission's rate, which is half of the bandwidth.
     assert_eq!(node.request_of(9, subflow(2), TOTAL / 2, 0), Some(TOTAL / 2 / 5));
     assert_eq!(node.reading("given"), TOTAL);
 }
@@ -374,7 +375,7 @@ fn expected_arrivals_find_reserved_bandwidth() {
     }
     node.pass(1_000);
     assert!(near(node.join(20), (TOTAL as f64 / 2.0011) as u64));
-    // The next slot has one arrival, and a second later none is expected: the rest is distributed.
+    // The next slot has one arrival. A second later no arrival is expected, so the reserved bandwidth is distributed.
     node.pass(2_500);
     assert!(node.notices().iter().any(|notice| notice.1 == Increase && near(notice.2, TOTAL)));
 }

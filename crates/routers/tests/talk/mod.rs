@@ -75,7 +75,7 @@ impl Talk {
         panic!("an endless burst");
     }
 
-    /// Runs the timers for `time`. If `acks`, everything sent is acknowledged `RTT` later.
+    /// Runs the timers for `time`. With `acks`, all data sent is acknowledged `RTT` later.
     pub fn pass(&mut self, time: Nanos, acks: bool) {
         let end = self.now + time;
         let mut wire: Vec<(Nanos, Packet)> = Vec::new();

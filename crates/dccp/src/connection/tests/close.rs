@@ -1,4 +1,4 @@
-//! Closing by the client, the server and both, with losses.
+//! Close by the client, by the server and by both, with losses.
 
 use narrows_cc::Nanos;
 
@@ -53,7 +53,7 @@ fn close_by_server_sends_close_req_or_close() {
     assert_eq!(net.states(), (State::Closed, State::TimeWait));
 }
 
-/// Both endpoints may close at the same time.
+/// The close succeeds if both endpoints close at the same time.
 #[test]
 fn close_by_both_endpoints_succeeds() {
     for request in [true, false] {
@@ -93,12 +93,12 @@ fn close_survives_loss_of_any_packet() {
             net.lose = Box::new(move |_, header| header.kind == kind && !std::mem::replace(&mut lost, true));
             net.close(by);
             net.run(ms(10_000));
-            // Close and CloseReq are retransmitted after two round trips of 40 ms.
             let (client, server) = net.states();
             assert!(client.is_over() && server.is_over(), "{by} {kind:?}: {client:?} {server:?}");
             for end in [CLIENT, SERVER] {
                 assert!(matches!(net.events[end].last(), Some(Event::Closed { code: 1 | 3 })), "{by} {kind:?}");
             }
+            // A lost Close is retransmitted after two round trips of 40 ms.
             if kind == Kind::Close {
                 let closes = net.times(CLIENT, Kind::Close);
                 assert_eq!(closes[1] - closes[0], ms(80));

@@ -106,7 +106,8 @@ fn cookie_rebuilds_the_negotiated_connection() {
     }
 }
 
-/// A cookie opens a connection only for its addresses, ports, numbers and service code, and unchanged.
+/// A cookie opens a connection only if it is unchanged and comes with the addresses, ports, numbers and service code
+/// for which it was issued.
 #[test]
 fn cookie_of_other_connection_is_bad() {
     let server = config(Role::Server, "newreno");
@@ -181,7 +182,7 @@ fn cookie_expires_with_its_key() {
 fn cookie_answers_are_at_most_three_times_the_request() {
     let mut server = config(Role::Server, "ccid2");
     let keys = keys(SECOND);
-    // The shortest Request still gets its answer.
+    // Even the shortest Request gets an answer.
     let bare = packet(Kind::Request, crate::Seq::new(5), crate::Seq::new(0), &[], &[]);
     let response = answer(&keys, &server, SECOND, &bare).expect("a Response");
     assert_eq!(Header::decode(&response).unwrap().0.kind, Kind::Response);

@@ -34,8 +34,8 @@ fn schemes_fill_a_bottleneck() {
         net.run(Nanos::from_secs(5));
         let early = received(&net, SERVER);
         net.run(Nanos::from_secs(25));
-        // Of each packet of 1416 or 1424 bytes, 1400 are payload: 1.23 MB/s. CCID 3 is smooth and uses less with 60 ms
-        // of buffer.
+        // Each packet of 1416 or 1424 bytes has 1400 bytes of payload, so the maximum is 1.23 MB/s. CCID 3 is smooth
+        // and uses less of the link with 60 ms of buffer.
         let share = (received(&net, SERVER) - early) as f64 / (20.0 * 1_250_000.0 * 1400.0 / 1424.0);
         let least = if scheme == "ccid3" { 0.6 } else { 0.85 };
         let stats = net.ends[CLIENT].stats();
@@ -58,8 +58,8 @@ fn counters_of_lossy_transfer_add_up_to_sent() {
         assert_eq!(net.ends[CLIENT].inflight(), Bytes::ZERO, "{scheme}");
         let lost = (stats.lost_packets - stats.late_packets + stats.unanswered_packets) * 1_400;
         assert_eq!(stats.bytes_delivered + lost, stats.bytes_sent, "{scheme}");
-        // The last acknowledgements may be lost. CCID 3 acknowledges data only with later data, a round trip
-        // later.
+        // The last acknowledgements may be lost. Under CCID 3 data is acknowledged only when further data arrives, a
+        // round trip later.
         let arrived = received(&net, SERVER);
         let unacknowledged = if scheme == "ccid3" { 40 } else { 3 };
         assert!(arrived >= stats.bytes_delivered, "{scheme}: {arrived} of {stats:?}");
@@ -70,8 +70,8 @@ fn counters_of_lossy_transfer_add_up_to_sent() {
 /// CCID 2's window counts packets of any size (RFC 4341 section 5).
 #[test]
 fn ccid2_window_counts_packets_of_any_size() {
-    // pipe < cwnd, in packets. cwnd starts at 3 packets (4380 bytes in datagrams of 1400) and grows by one packet per
-    // two acknowledged packets.
+    // The sender sends while pipe < cwnd, both in packets. cwnd starts at 3 packets (4380 bytes in datagrams of 1400
+    // bytes) and grows by one packet per two acknowledged packets.
     for size in [1, 100, 1_400] {
         let mut net = Net::with("ccid2");
         net.run(ms(100));
@@ -143,7 +143,7 @@ fn datagrams_over_bad_link_arrive_whole_and_once() {
             numbers.dedup();
             assert_eq!(numbers.len(), n, "{scheme}: none twice");
             let stats = net.ends[1 - end].stats();
-            // A tenth of the packets is lost; 5 % covers four standard deviations of 600 packets.
+            // A tenth of the packets is lost; the margin of 5 % covers four standard deviations for 600 packets.
             assert!(n as f64 >= 0.85 * stats.data_packets_sent as f64 && n > 100, "{scheme}: {n} of {stats:?}");
             assert!(net.ends[end].memory() < 8 << 20);
         }
@@ -171,8 +171,8 @@ fn loss_of_late_packet_is_undone() {
     assert_eq!(net.ends[SERVER].stats().data_packets_received, stats.data_packets_sent);
 }
 
-/// A receiver acknowledges every second packet, and a single packet after the acknowledgement delay. The
-/// delay is no part of the round-trip time.
+/// A receiver acknowledges every second packet, and a single packet after the acknowledgement delay. The round-trip
+/// time does not include the delay.
 #[test]
 fn ack_follows_every_second_packet_or_ack_delay() {
     let mut net = Net::with("newreno");
@@ -188,7 +188,7 @@ fn ack_follows_every_second_packet_or_ack_delay() {
     net.run(ms(2_000));
     // A single packet arrives at 920 ms and is acknowledged 0.2 s later.
     assert_eq!(net.times(SERVER, Kind::Ack)[20..], [ms(1_120)]);
-    // The acknowledgement delay is no part of the round-trip time.
+    // The round-trip time sample does not include the acknowledgement delay.
     assert_eq!(net.ends[CLIENT].last_rtt(), Some(ms(40)));
     assert_eq!(net.ends[CLIENT].stats().timeouts, 0);
 }
@@ -206,7 +206,7 @@ fn ack_ratio_agreed_is_kept() {
             net.push(CLIENT, &[1; 100]);
         }
         net.run(ms(495));
-        // 76 packets were sent at least 20 ms ago.
+        // 76 packets were sent at least 20 ms ago and have arrived.
         assert_eq!(net.sent(SERVER).iter().filter(|&&kind| kind == Kind::Ack).count(), 76 / usize::from(ratio));
     }
 }
@@ -230,8 +230,8 @@ fn ack_ratio_above_half_the_window_does_not_stall() {
 /// number.
 #[test]
 fn handshake_measures_rtt_above_initial_timeout() {
-    // The Request is retransmitted after a second. CCID 3 sends a packet in the first second without a sample
-    // (RFC 5348 section 4.2).
+    // The Request is retransmitted after a second, before the Response arrives. CCID 3 is left out: without a sample it
+    // sends one packet in the first second (RFC 5348 section 4.2).
     for scheme in ["newreno", "ccid2", "dccp-bbr"] {
         let (mut net, delay) = (bottleneck(scheme), ms(700));
         net.link.delay = delay;
@@ -253,14 +253,15 @@ fn ack_vector_memory_is_freed_by_acks_of_acks() {
     // The client acknowledges about once per round trip of 40 to 100 ms, over 20 s.
     assert!((150..=520).contains(&dataacks), "{dataacks}");
     let longest = net.ends[SERVER].memory();
-    // A 16-byte record per vector of one or two round trips; for 20 s the records would take 150 kB.
+    // The memory holds a 16-byte record for each vector of the last one or two round trips; the records of 20 s would
+    // take 150 kB.
     assert!(longest < 4_096, "{longest} bytes of a vector");
 }
 
 /// An Ack Vector that outgrew its packet is short again after one acknowledgement of it.
 #[test]
 fn ack_vector_longer_than_header_recovers_after_one_ack() {
-    // A quarter of the packets is lost; for 25 s, so is every acknowledgement of an acknowledgement.
+    // A quarter of the packets is lost. For 25 s, every acknowledgement of an acknowledgement is lost too.
     let mut net = bottleneck("fixed");
     net.link.loss = 0.25;
     net.lose = Box::new(|end, header| end == CLIENT && header.kind == Kind::DataAck);
@@ -355,8 +356,8 @@ fn ecn_marks_slow_senders_without_loss() {
         assert_eq!((stats.lost_packets, stats.timeouts), (0, 0), "{scheme}");
         let share = received(&net, SERVER) as f64 / (20.0 * 1_250_000.0);
         assert!(share > if ccid == 3 { 0.6 } else { 0.85 }, "{scheme}: {share}");
-        // The queue holds 20 ms of data before a mark, and the arrivals until the reduction takes effect. Without marks
-        // the queue would hold 800 ms.
+        // The queue holds 20 ms of data when the first packet is marked, plus the packets that arrive until the
+        // reduction takes effect. Without marks the queue would hold 800 ms.
         let srtt = net.ends[CLIENT].srtt().unwrap();
         assert!(srtt < ms(150), "{scheme}: {srtt:?}");
         // An endpoint that cannot read marks receives no ECN-capable packets and reports no marks.
@@ -414,7 +415,8 @@ fn ccid3_window_counter_steps_per_quarter_rtt() {
     let late = sent.iter().position(|packet| packet.0 > Nanos::from_secs(5)).unwrap();
     let counted = steps[late..].iter().map(|&step| u64::from(step)).sum::<u64>() as f64;
     let expected = 4.0 * 5.0 / net.ends[CLIENT].srtt().unwrap().as_secs_f64();
-    // The smoothed round-trip time differs from the current one, and quarters begin with packets.
+    // Tolerance: the smoothed round-trip time differs from the current round-trip time, and a quarter begins only when
+    // a packet is sent.
     assert!((0.7..=1.3).contains(&(counted / expected)), "{counted} steps for {expected}");
 }
 
@@ -429,8 +431,8 @@ fn estimate(end: &Connection) -> f64 {
     found
 }
 
-/// After 5 s of bulk data an application writes a tenth of the rate for eight seconds: its samples are
-/// application-limited, and BBR keeps its estimate.
+/// After 5 s of bulk data an application writes at a tenth of the rate for eight seconds. The samples of this time are
+/// application-limited, so BBR keeps its estimate.
 #[test]
 fn bbr_estimate_survives_paced_application_at_a_tenth() {
     for scheme in ["bbr", "dccp-bbr", "bbr3"] {

@@ -39,9 +39,9 @@ fn receive_drops_are_reported_once() {
     }
 }
 
-/// A sender whose receiver has no space slows to about a packet per round trip and recovers afterwards.
+/// A sender whose receiver has no buffer space slows down to about a packet per round trip and recovers afterwards.
 ///
-/// 10 Mbit/s and 40 ms: 35 datagrams per round trip.
+/// The link has 10 Mbit/s and an RTT of 40 ms: 35 datagrams per round trip.
 #[test]
 fn receive_drops_reduce_sender_to_packet_per_round_trip() {
     for scheme in SCHEMES {
@@ -149,8 +149,8 @@ fn application_not_listening_stops_the_sender() {
 /// Data Dropped options that contradict the Ack Vector are ignored.
 #[test]
 fn data_dropped_contradicting_ack_vector_is_ignored() {
-    // The newest packet arrived and the one before it is missing. The option reports both, or only the
-    // newest, as dropped.
+    // The newest packet arrived; the packet before it is missing. The option reports both, or only the newest, as
+    // dropped.
     for (block, dropped) in [(0xa1, 0), (0xa0, 1)] {
         let options = encode(&[Opt::AckVector { nonce: false, runs: &[0, 0xc0] }, Opt::DataDropped(&[block])]);
         assert_eq!(client_after_ack("newreno", &options).stats().dropped_by_peer, dropped);
@@ -161,7 +161,7 @@ fn data_dropped_contradicting_ack_vector_is_ignored() {
 /// Protocol Constraints until acknowledged.
 #[test]
 fn data_forbidden_by_protocol_is_reported() {
-    // Data in a Request, then data before ECN Incapable is confirmed.
+    // The client sends data in a Request, then data before ECN Incapable is confirmed.
     let mut config = config(Role::Server, "newreno");
     config.ecn = false;
     let mut server = Connection::new(&config, narrows_cc::Random::stream(1, "end", 0), ms(0));

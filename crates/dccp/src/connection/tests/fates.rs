@@ -13,7 +13,7 @@ fn transfer(net: &mut Net, count: u64, every: Nanos) -> (Stats, Stats) {
         let _ = net.ends[CLIENT].push(net.now, &[7; 1_000]);
         net.run_for(every);
     }
-    // This time exceeds the longest delay of a packet, and the timeout after the last packet.
+    // 10 s exceed both the longest delay of a packet and the timeout after the last packet.
     net.run_for(Nanos::from_secs(10));
     (*net.ends[CLIENT].stats(), *net.ends[SERVER].stats())
 }

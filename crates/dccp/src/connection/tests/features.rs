@@ -36,7 +36,7 @@ fn features_of_both_endpoints_are_negotiated() {
 /// A mandatory CCID that the peer rejects resets the connection.
 #[test]
 fn ccid_rejected_by_peer_resets_the_connection() {
-    // The client's scheme needs another CCID than 2, and the server accepts only CCID 2.
+    // The client's scheme needs a CCID other than 2, and the server accepts only CCID 2.
     let mut server = config(Role::Server, "ccid2");
     server.accept = vec![2];
     let mut net = Net::new(&config(Role::Client, "bbr"), &server, Link::default(), 1);

@@ -20,7 +20,7 @@ pub(super) fn small(role: Role, scheme: &str) -> Config {
 #[derive(Clone, Debug)]
 enum Step {
     Bytes(Vec<u8>),
-    /// A packet with numbers close to valid ones.
+    /// A packet with numbers close to valid numbers.
     Near {
         kind: u8,
         seq: i16,

@@ -1,4 +1,4 @@
-//! The three-way handshake: Request, Response, Ack.
+//! Tests of the three-way handshake: Request, Response, Ack.
 
 use super::net::*;
 use crate::connection::*;
@@ -60,7 +60,7 @@ fn handshake_survives_loss_of_any_packet() {
             }
             net.run(ms(20_000));
             assert_eq!(net.states(), (State::Open, State::Open), "packet {n} of {side}");
-            // Datagrams are not retransmitted: at most the lost datagram is missing.
+            // Datagrams are not retransmitted, so the lost datagram, but no other, may be missing.
             assert!(net.datagrams(SERVER).len() >= 19, "packet {n} of {side}");
             assert_eq!(net.ends[CLIENT].ccids(), net.ends[SERVER].ccids());
             assert_eq!(net.ends[CLIENT].features().value(SEND_ACK_VECTOR, Side::Remote), 1);
@@ -155,7 +155,7 @@ fn init_cookies_are_returned_until_open() {
         let (ack, found) = next(&mut client, ms(at));
         assert_eq!((ack.kind, &found[..]), (Kind::Ack, &returned[..]));
     }
-    // Syncs return them too, even in reply to an invalid packet.
+    // Syncs return the cookies too, even in reply to an invalid packet.
     client.on_packet(ms(250), &packet(Kind::Data, Seq::new(1 << 40), Seq::new(0), &[], &[1]), 0);
     let (sync, found) = next(&mut client, ms(250));
     assert_eq!((sync.kind, &found[..]), (Kind::Sync, &returned[..]));
@@ -201,10 +201,10 @@ fn handshake_with_half_open_peer_resets_it() {
     assert_eq!((reset.kind, reset.seq, reset.ack), (Kind::Reset, 403, Some(12)));
 }
 
-/// A Reset for a packet with short numbers has zero upper bits (section 8.3.1), even where P.ackno + 1 wraps.
+/// A Reset for a packet with short numbers has zero upper bits (section 8.3.1), even if P.ackno + 1 wraps.
 #[test]
 fn reset_of_short_number_packet_has_upper_bits_zero() {
-    // P.ackno + 1 wraps.
+    // The acknowledgement number is the greatest 24-bit number, so P.ackno + 1 wraps.
     let mut server = Connection::new(&config(Role::Server, "newreno"), narrows_cc::Random::stream(1, "end", 0), ms(0));
     let mut ack = Header::new(Kind::Ack);
     (ack.source, ack.destination, ack.long, ack.seq, ack.ack) = (5001, 5001, false, 9, Some(0xff_ffff));

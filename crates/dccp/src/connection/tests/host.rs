@@ -25,7 +25,7 @@ const SOCKET: usize = 92;
 /// One host with its endpoint.
 struct Host {
     end: Connection,
-    /// The host is busy until this time.
+    /// Time until which the host is busy.
     now: Nanos,
     /// Latest time passed to the connection.
     clock: Nanos,
@@ -183,19 +183,19 @@ fn ccid3_on_slow_hosts_keeps_up_with_ccid2() {
     for late in hosts() {
         let (rate, timeouts) = measure("ccid3", late);
         let (window, _) = measure("ccid2", late);
-        // A no-feedback timer of four round trips would expire 50 to 300 times. Without credit for unused
-        // send times, one packet per wake-up gives about 160 Mbit/s with millisecond timers.
+        // A no-feedback timer of four round trips would expire 50 to 300 times. Without credit for unused send times,
+        // the sender would send one packet per wake-up: about 160 Mbit/s with millisecond timers.
         assert_eq!(timeouts, 0, "{late:?}");
         assert!(rate > window / 2, "{late:?}: {rate} Mbit/s, where a window reaches {window}");
     }
 }
 
-/// Feedback stays at about one packet per round trip if a quarter of the round trip is shorter than a
-/// wake-up.
+/// Feedback stays at about one packet per round trip if a quarter of the round trip is shorter than the time between
+/// wake-ups.
 #[test]
 fn ccid3_counter_outrun_by_time_still_paces_feedback() {
-    // A quarter of the round trip is shorter than a wake-up: the counter jumps by at most five, and by four
-    // after each report.
+    // A quarter of the round trip is shorter than the time between wake-ups: the counter jumps by at most five, and by
+    // four after each report.
     let mut pair = pair("ccid3", hosts()[2]);
     pair.run(ms(100));
     let reports = pair.hosts[SERVER].end.stats().acks_sent;

@@ -26,7 +26,7 @@ fn connection_to_dead_peer_aborts_after_four_msl() {
             assert!(net.events[CLIENT].contains(&Event::PeerGone));
             assert_eq!(net.states(), (State::Closed, State::Open), "an endpoint that sends nothing detects nothing");
             assert_eq!(net.ends[SERVER].deadline(), Nanos::MAX);
-            // In the last two minutes the timeouts have their longest interval.
+            // In the last two minutes the timeouts have reached their longest interval.
             let late = |packet: &&(Nanos, usize, Header)| packet.0 > ms(360_000) && packet.1 == CLIENT;
             let packets = net.log.iter().filter(late).count();
             assert!(packets < 20, "{scheme}: {packets} packets to a dead peer");
@@ -70,8 +70,8 @@ fn connection_survives_network_pause() {
         net.lose = Box::new(|_, _| true);
         net.run(Nanos::from_secs(65));
         net.lose = Box::new(|_, _| false);
-        // The timeout has backed off to at most 64 s. CCID 3 has slowed to a packet per 64 s and doubles its
-        // rate with each report (RFC 5348 sections 4.3 and 4.4).
+        // Times until the transfer has resumed: the timeout has backed off to at most 64 s. CCID 3 has slowed to a
+        // packet per 64 s and doubles its rate with each report (RFC 5348 sections 4.3 and 4.4).
         let back = Nanos::from_secs(if scheme == "ccid3" { 400 } else { 135 });
         net.run(back);
         let before = received(&net, SERVER);

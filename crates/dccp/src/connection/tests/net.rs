@@ -39,7 +39,7 @@ impl Default for Link {
 
 type Filter = Box<dyn FnMut(usize, &Header) -> bool>;
 
-/// Arrival time, order, receiver, bytes, ECN codepoint.
+/// A packet in flight: arrival time, order, receiver, bytes, ECN codepoint.
 type Flying = Reverse<(Nanos, u64, usize, Vec<u8>, u8)>;
 
 pub(super) struct Net {
@@ -53,7 +53,7 @@ pub(super) struct Net {
     pub(super) sizes: Vec<(usize, Option<u64>)>,
     /// Last Ack that each endpoint sent.
     pub(super) last_ack: [Vec<u8>; 2],
-    /// Selects lost packets.
+    /// Selects the packets that the link loses.
     pub(super) lose: Filter,
     /// Delay of the client's timers.
     pub(super) timer_delay: Nanos,

@@ -39,8 +39,8 @@ fn packet_outside_windows_gets_sync_and_changes_nothing() {
         let end = &net.ends[to];
         let (swl, swh) = end.sequence_window();
         let (awl, awh) = end.acknowledgement_window();
-        // W = W' = 1000. The sequence number window reaches floor(W/4) back and ceil(3W/4) ahead, the acknowledgement
-        // number window W' back. Neither window begins before the first packet.
+        // W = W' = 1000. The sequence number window reaches floor(W/4) back and ceil(3W/4) ahead; the acknowledgement
+        // number window reaches W' back. Neither window begins before the first packet.
         let (isr, iss) = (end.isr.unwrap(), end.iss.unwrap());
         let back = |to: Seq, by: i64, first: Seq| to.add(1 - by.min(to.add(1).minus(first)));
         assert_eq!((swl, swh), (back(end.gsr, 250, isr), end.gsr.add(750)));
@@ -57,7 +57,7 @@ fn packet_outside_windows_gets_sync_and_changes_nothing() {
             }
             for (seq, ack) in cases {
                 if kind == Kind::Data && seq == good {
-                    continue; // it has no acknowledgement number
+                    continue; // the type has no acknowledgement number
                 }
                 let mut end = end.clone();
                 let before = protocol_state(&end);
@@ -143,10 +143,11 @@ fn sync_beyond_window_is_accepted_only_when_idle() {
     }
 }
 
-/// An Ack Vector that covers packets before the first one is ignored (section 11.4).
+/// An Ack Vector that covers packets before the first packet is ignored (section 11.4).
 #[test]
 fn ack_vector_beyond_first_packet_is_ignored() {
-    // The client has sent few packets. The vector reports all of them as received, or also a packet before the first.
+    // The client has sent few packets. The vector reports as received all of these packets, or also a packet before the
+    // first.
     let mut net = Net::with("newreno");
     net.run(ms(100));
     net.push(CLIENT, &[1; 100]);
@@ -157,7 +158,7 @@ fn ack_vector_beyond_first_packet_is_ignored() {
         let mut end = end.clone();
         let ack = packet_for(&end, Kind::Ack, &encode(&[Opt::AckVector { nonce: false, runs: &[count - 1] }]));
         end.on_packet(net.now, &ack, 0);
-        // The acknowledgement number acknowledges only the packet with this number.
+        // If the vector is ignored, the Ack acknowledges only the packet with its acknowledgement number: 100 bytes.
         assert_eq!(end.stats.bytes_delivered, delivered);
     }
 }

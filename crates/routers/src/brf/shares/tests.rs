@@ -67,14 +67,15 @@ fn joining_flow_takes_a_sufficient_residual() {
 #[test]
 fn joining_flow_scales_others_if_residual_is_small() {
     let mut shares = shares(100.0);
-    // Shares of 60 and 40, of which 60 and 30 are used: R = 10 < 30; the others keep (100 − 30)/90 of their shares.
+    // Two flows have shares of 60 and 40 and use 60 and 30. R = 10 is less than the new flow's 30, so the two flows
+    // keep (100 − 30)/90 of their shares.
     let bases = divide(&mut shares, &[(f64::INFINITY, 60.0), (40.0, 30.0)]);
     near(shares.rate(bases[1]), 40.0);
     let joined = shares.join(30.0);
     near(shares.rate(joined), 30.0);
     near(shares.rate(bases[0]), 60.0 * 70.0 / 90.0);
     near(shares.rate(bases[1]), 40.0 * 70.0 / 90.0);
-    // For the next flow only the rest of R is unused.
+    // A second joining flow finds only the rest of R unused.
     shares.join(shares.initial(None, 0));
     assert!(shares.allocated() <= 110.0);
 }
@@ -111,7 +112,7 @@ fn equation_14_gives_limited_flows_usage_others_rest() {
 fn all_flows_limited_share_the_remainder_equally() {
     let mut shares = shares(100.0);
     let bases = divide(&mut shares, &[(10.0, 9.0), (20.0, 18.0), (40.0, 36.0)]);
-    // 100 - (10 + 20 + 40) = 30, ten for each.
+    // The remainder of 100 - (10 + 20 + 40) = 30 gives ten to each flow.
     for (base, expected) in bases.into_iter().zip([20.0, 30.0, 50.0]) {
         near(shares.rate(base), expected);
     }
@@ -165,10 +166,10 @@ fn smaller_class_scales_flows_and_caps_the_floor() {
     for _ in 0..5 {
         floored.join(floored.initial(Some(1.0), 0));
     }
-    // A base of zero means exactly the floor.
+    // A flow with a base of zero gets exactly the floor.
     near(floored.rate(0.0), 10.0);
     assert!(floored.allocated() <= 100.0 && floored.allocated() >= 50.0, "{}", floored.allocated());
-    // The last flow to leave resets everything.
+    // When the last flow leaves, all sums are reset.
     for _ in 0..5 {
         floored.leave(0.0, 20.0);
     }
@@ -231,7 +232,8 @@ proptest! {
         // Base and latest measured usage of each flow.
         let mut flows: Vec<(f64, f64)> = Vec::new();
         let mut unused = 0.0;
-        // The configured floor, or half of the smallest equal share since the last full allocation.
+        // The floor in force: the configured floor, or half of the smallest equal share since the last full allocation
+        // if that is less.
         let mut floor = least;
         for op in ops {
             match op {
@@ -297,20 +299,21 @@ fn printed_equations_are_those_of_the_print() {
     let bases = [100.0, 50.0].map(|initial| shares.join(initial));
     // Nothing is measured, so the residual is the whole class and no share shrinks.
     assert_eq!(bases.map(|base| shares.rate(base)), [100.0, 50.0]);
-    // One limited flow demands more than half; the other gets the rest. With the correction each would get half.
+    // One limited flow demands more than half of the class; the other flow gets the rest. With the correction each
+    // would get half.
     let demands = [80.0, f64::INFINITY];
     shares.begin(&mut demands.clone());
     let bases = demands.map(|demand| shares.grant(demand, 70.0));
     assert_eq!(bases.map(|base| shares.rate(base)), [80.0, 20.0]);
-    // Two limited flows: the rest stays unallocated.
+    // With two limited flows, the bandwidth beyond their demands stays unallocated.
     let demands = [10.0, 30.0];
     shares.begin(&mut demands.clone());
     let bases = demands.map(|demand| shares.grant(demand, demand));
     assert_eq!((bases.map(|base| shares.rate(base)), shares.allocated()), ([10.0, 30.0], 40.0));
-    // (17) adds gamma · (80 - 40) / 40 bytes per second to each, regardless of the queue.
+    // Equation 17 adds gamma · (80 - 40) / 40 bytes per second to each share, regardless of the queue.
     shares.drain(80.0, 2.0);
     assert_eq!(bases.map(|base| shares.rate(base)), [12.0, 32.0]);
-    // (18) multiplies by 99 / (0.9 · 100).
+    // Equation 18 multiplies each share by 99 / (0.9 · 100).
     shares.unload(0.9, 99.0);
     let raised = bases.map(|base| shares.rate(base));
     assert!((raised[0] - 13.2).abs() < 1e-9 && (raised[1] - 35.2).abs() < 1e-9, "{raised:?}");

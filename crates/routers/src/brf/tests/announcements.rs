@@ -11,8 +11,8 @@ use crate::{Outgoing, RateHeader, Router, RouterFrame, Signal};
 fn shares_with_acks_elsewhere_are_announced_each_rtt() {
     let mut switch = Switch::new(&[]);
     switch.syn(1).at(41).data(1);
-    // None of this flow's ACKs passes here. The first announcement comes with the first allocation after
-    // three round trips, then one every 40 ms.
+    // None of this flow's ACKs passes here. The first announcement comes with the first allocation after three round
+    // trips; further announcements follow every 40 ms.
     let mut announced = Vec::new();
     for ms in 42..400 {
         switch.at(ms).flood(1);
@@ -23,7 +23,7 @@ fn shares_with_acks_elsewhere_are_announced_each_rtt() {
         }
     }
     assert_eq!(announced, [201, 241, 281, 321, 361]);
-    // The first ACK seen ends the announcements.
+    // The first ACK of the flow that passes here ends the announcements.
     switch.ack(1);
     for ms in 400..500 {
         switch.at(ms).flood(1);
@@ -49,7 +49,7 @@ fn switch_is_silent_while_another_announces_less() {
     }
     // Announcements begin with the first allocation after the other switch's announcement of 11 MB/s at 350 ms.
     assert_eq!(announced[..2], [361, 401]);
-    // The last announcement of a switch blocks other announcements as long as an ACK does: three round trips.
+    // The last announcement of another switch blocks announcements here for three round trips, as an ACK would.
     switch.signal(Signal::Insert { flow: 1, code: RateCode::encode(Rate::from_bytes_per_sec(9_000_000)).0 });
     announced.clear();
     for ms in 900..1200 {
@@ -67,7 +67,7 @@ fn switch_with_the_acks_writes_an_announced_share_once() {
     assert_eq!(switch.back_with(7, Flags::NONE, code(3.0)), code(3.0));
     switch.signal(Signal::Insert { flow: 7, code: 12_005 });
     assert_eq!([switch.ack(7), switch.ack(7)], [120.0, 0.0]);
-    // The same holds for ACKs that leave through the port itself.
+    // The announced share is also written into ACKs that leave through the port itself.
     switch.signal(Signal::Insert { flow: 7, code: 12_005 });
     let mut ack = Packet::new(7);
     ack.flags = Flags::ACK.with(Flags::REVERSE);

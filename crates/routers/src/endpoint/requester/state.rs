@@ -61,7 +61,7 @@ pub(super) struct Requester {
     pub(super) ends: Rate,
     paths: u8,
     pub(super) stage: Stage,
-    /// Path of data, and of the last request.
+    /// Path on which data is sent, and path of the last request.
     pub(super) path: u8,
     requested_path: u8,
     /// The granted rate, in wire bytes per second.
@@ -70,7 +70,7 @@ pub(super) struct Requester {
     requested: Rate,
     token: u32,
     awaited: bool,
-    /// Minimum Speed of the reductions since the last request, and their path.
+    /// Minimum Speed of the reductions since the last request, and the path of these reductions.
     cap: Rate,
     cap_path: u8,
     serial: u32,
@@ -79,11 +79,11 @@ pub(super) struct Requester {
     /// Deadline of the stage.
     pub(super) at: Nanos,
     request_due: bool,
-    /// Path of a termination to send.
+    /// Path on which a termination is still to be sent.
     termination_due: Option<u8>,
     /// Requested maximum: Max, or less if the application needs less.
     want: Rate,
-    /// Reduced rate not yet requested from the other nodes.
+    /// Reduced rate that the requester has not yet announced to the other nodes by a request.
     unannounced: Option<Rate>,
     /// Time of the request that announces `unannounced`, and time of the next silence probe.
     announce_at: Nanos,
@@ -97,7 +97,7 @@ pub(super) struct Requester {
     retry: Nanos,
 }
 
-/// A usage review: start time, bytes sent before, and due time.
+/// A usage review: start time, bytes sent before the start, and due time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Review {
     pub(super) from: Nanos,
@@ -142,8 +142,8 @@ impl Requester {
         }
     }
 
-    /// Requests the granted rate again after `refresh`, and falls back if no repetition is answered. After a fallback
-    /// the first request follows after [`RETRY_DELAY`], later requests at doubled delays.
+    /// Sets the time after which the granted rate is requested again. If none of these requests is answered, the
+    /// requester falls back; it sends the next request after [`RETRY_DELAY`] and further requests at doubled delays.
     pub(super) fn set_refresh(&mut self, refresh: Nanos) {
         self.refresh = refresh;
         self.retry = RETRY_DELAY;
@@ -305,8 +305,8 @@ impl Requester {
         }
     }
 
-    /// Handles a message from the network about one of the flow's paths; `None` if the message does not currently
-    /// concern this flow.
+    /// Handles a message from the network about one of the flow's paths; `None` if this flow expects no such message
+    /// now.
     pub(super) fn on_message(&mut self, now: Nanos, timeout: Nanos, message: &Message, path: u8) -> Option<Update> {
         if message.id() != self.id || matches!(self.stage, Stage::Before | Stage::Ended) {
             return None;
@@ -418,8 +418,8 @@ impl Requester {
         let used = Bytes::new(sent - self.review.sent).per(time);
         self.review.at = Nanos::MAX;
         let Some(granted) = self.granted.filter(|_| self.stage == Stage::Settled) else { return };
-        // Midway between the granted rate and the usage of a sender whose request exceeds its usage by the factor
-        // `SPARE`.
+        // Threshold of full usage: midway between the granted rate and the usage of a sender whose request exceeds its
+        // usage by the factor `SPARE`.
         let all = granted.mul_f64((1.0 + 1.0 / SPARE) / 2.0);
         let wish = used.mul_f64(SPARE).max(least).min(self.max);
         // A review may err by a packet, and its result must be worth a message.

@@ -14,7 +14,7 @@ fn requester() -> Requester {
     state
 }
 
-/// The requests from `now` up to `end`, without an answer, with their times in milliseconds.
+/// Returns the requests that are sent from `now` up to `end` without an answer, and their times.
 fn requests(state: &mut Requester, mut now: Nanos, end: Nanos) -> Vec<(u64, Message)> {
     let mut sent = Vec::new();
     loop {
@@ -33,7 +33,8 @@ fn times(sent: &[(u64, Message)]) -> Vec<u64> {
     sent.iter().map(|(at, _)| *at).collect()
 }
 
-/// Between hosts, requests follow a second after giving up, then at growing delays; an answer resets the delays.
+/// Between hosts, the next request follows a second after the requester has given up, further requests at growing
+/// delays; an answer resets the delays.
 #[test]
 fn unanswered_requests_between_hosts_back_off_to_ten_seconds() {
     let mut state = requester();

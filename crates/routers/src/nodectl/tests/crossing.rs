@@ -11,7 +11,7 @@ fn one_suggestion_at_a_time_keeps_the_bottleneck() {
     node.terminate(4);
     node.terminate(3);
     node.terminate(2);
-    // Three flows ended within a round trip. The first suggestion stands until answered.
+    // Three flows ended within a round trip. The first suggestion stays in force until a request answers it.
     let first = TOTAL / 3;
     assert_eq!(node.notices().iter().filter(|notice| notice.0 == 1).collect::<Vec<_>>(), [&(1, Increase, first)]);
     assert_eq!(node.request(1, first, 0), Some(first));
@@ -27,7 +27,7 @@ fn request_for_void_increase_keeps_the_bottleneck() {
     let mut node = Node::with_flows(3);
     node.terminate(3);
     let suggested = TOTAL / 2;
-    // Other flows join and end while the request for half is in flight.
+    // Other flows join and end while the request for half of the bandwidth is in flight.
     node.join(4);
     node.join(5);
     assert!(node.notices().contains(&(1, Reduce, TOTAL / 4)));
@@ -79,9 +79,9 @@ fn forwarded_request_carries_the_attended_mark() {
     let mut packet = control(1, Flags::NONE, &node.negotiation(Negotiation::Request, id(1), TOTAL / 2, 0));
     assert!(node.forward(&mut packet));
     let Message::Negotiation { max, rtt_us, .. } = read(&packet.message()) else { panic!("a request") };
-    // The port could allocate more than requested.
+    // The port could allocate more than the request, so it changes only the mark.
     assert_eq!((max, rtt_us), (rate(TOTAL / 2), 20_000 | message::ATTENDED));
-    // A second node on the path also forwards the mark, and accepts the answer that repeats it.
+    // A second node on the path also forwards the mark, and accepts the answer that repeats the marked field.
     assert!(node.forward(&mut packet));
     let Message::Negotiation { max, min, id, rtt_us, .. } = read(&packet.message()) else { panic!("a request") };
     assert_eq!(rtt_us, 20_000 | message::ATTENDED);

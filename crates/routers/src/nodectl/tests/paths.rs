@@ -40,7 +40,7 @@ fn path_change_keeps_the_record_at_a_common_port() {
     assert_eq!((node.reading("flows"), node.reading("given")), (0, 0));
 }
 
-/// A flow refused on a new path ends on its old path.
+/// If a flow is refused on a new path, its termination on the old path still removes its record.
 #[test]
 fn flow_refused_on_a_new_path_ends_on_its_old_one() {
     let mut node = moving();
