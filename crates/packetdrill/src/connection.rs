@@ -23,8 +23,8 @@ use narrows_tcp::{Receiver, Sender};
 
 use crate::script::{Options, Segment, TcpFlags};
 use crate::stack::Sent;
-pub(crate) use buffer::{receive_space, size_of_option};
 use buffer::{SendBuffer, Stream};
+pub(crate) use buffer::{receive_space, size_of_option};
 pub(crate) use input::reset_for;
 pub(crate) use marks::Stamp;
 use marks::{Chronograph, Patience, Stamps, Times};
